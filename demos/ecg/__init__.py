@@ -1,0 +1,1 @@
+"""ECG demo: train, prune and export the beat-detection net (see README.md)."""

@@ -1,0 +1,156 @@
+"""The whole way of a model, on one screen: importer -> passes -> quantize -> mapping -> plan."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+
+from edgesparse.errors import BadInput, DoesNotFit
+from edgesparse.graph.ir import Array, Graph
+from edgesparse.importers.tflite import check_tflite, import_tflite
+from edgesparse.mapping.assemble import assemble
+from edgesparse.mapping.lower import lower
+from edgesparse.mapping.memory import MemoryPlan
+from edgesparse.passes.pipeline import FLOAT_PASSES, INT8_PASSES, Dump, run_passes
+from edgesparse.plan.interpret import Interpreter
+from edgesparse.plan.model import Golden, PlanModel
+from edgesparse.plan.plan import Plan
+from edgesparse.plan.write import write_plan
+from edgesparse.quantize.calibrate import calibrate
+from edgesparse.quantize.lower_int8 import quantize_graph
+from edgesparse.quantize.report import QuantReport, quantization_report
+from edgesparse.target import Target, load_target
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to compile. What to compile for is the Target's matter.
+
+    calibration  for float models: input name -> [samples, ...] float32
+    method       how activation ranges are chosen: "minmax", "percentile" or "mse"
+    golden       store a self test in the plan
+    seed         of the memory planner and the golden input
+    """
+
+    calibration: Mapping[str, Array] | None = None
+    method: str = "mse"
+    golden: bool = True
+    seed: int = 0
+    dump_after: Collection[str] = ()
+    dump: Dump | None = None
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """A plan and everything there is to say about how it came to be."""
+
+    plan: Plan
+    graph: Graph
+    memory: MemoryPlan
+    reasons: tuple[str, ...]
+    """Per step: why its weights are stored as they are; empty for steps without weights."""
+    quantization: QuantReport | None
+
+
+def convert(
+    model: str | Path | bytes, target: str = "host", options: Options | None = None
+) -> Plan:
+    """Convert a .tflite model into a plan.
+
+    Raises BadInput, ImportFailed, UnsupportedModel or DoesNotFit, each saying where and what to do.
+    """
+    return convert_model(model, target, options).plan
+
+
+def convert_model(
+    model: str | Path | bytes, target: str = "host", options: Options | None = None
+) -> Conversion:
+    """As convert(), with the report."""
+    options = options or Options()
+    machine = load_target(target)
+    data, name = _read(model)
+
+    graph = replace(import_tflite(data, name), source_sha256=hashlib.sha256(data).digest())
+    quantization = None
+    if _is_float(graph):
+        graph = run_passes(graph, FLOAT_PASSES, options.dump_after, options.dump)
+        graph, quantization = _quantize(graph, options)
+    graph = run_passes(graph, INT8_PASSES, options.dump_after, options.dump)
+
+    assembled = assemble(lower(graph), machine.name, _producer(), _options_text(options), options.seed)
+    finished = replace(assembled.model, config=machine.config)
+    if options.golden:
+        finished = replace(finished, golden=_golden(finished, options.seed))
+    plan = Plan.from_bytes(write_plan(finished))
+    _check_fit(plan, machine)
+    return Conversion(plan, graph, assembled.memory, assembled.reasons, quantization)
+
+
+def check(model: str | Path | bytes) -> tuple[str, ...]:
+    """Everything in `model` that edgesparse does not execute, one line each; empty: it converts."""
+    data, name = _read(model)
+    return tuple(str(issue) for issue in check_tflite(data, name))
+
+
+def _read(model: str | Path | bytes) -> tuple[bytes, str]:
+    if isinstance(model, bytes):
+        return model, "model"
+    path = Path(model)
+    try:
+        return path.read_bytes(), path.name
+    except OSError as error:
+        raise BadInput(f"{path}: {error.strerror or error}") from error
+
+
+def _is_float(graph: Graph) -> bool:
+    """A model with no int8 activation at all is ours to quantize."""
+    return not any(
+        graph.tensors[t].dtype == "int8" for node in graph.nodes for t in node.outputs)
+
+
+def _quantize(graph: Graph, options: Options) -> tuple[Graph, QuantReport]:
+    if options.calibration is None:
+        inputs = ", ".join(f"{t} {list(graph.tensors[t].shape)}" for t in graph.inputs)
+        raise BadInput(
+            f"{graph.name} is a float model: give typical inputs with --calibrate X.npz "
+            f"(arrays [samples, ...] float32 for {inputs})")
+    ranges = calibrate(graph, options.calibration, options.method)
+    quantized = quantize_graph(graph, ranges)
+    return quantized, quantization_report(graph, quantized, options.calibration)
+
+
+def _golden(model: PlanModel, seed: int) -> Golden:
+    """Random inputs and what the NumPy interpreter makes of them."""
+    rng = np.random.default_rng(seed)
+    tensors = [model.tensors[io.tensor] for io in model.inputs]
+    inputs = [rng.integers(-128, 128, t.shape, np.int8) for t in tensors]
+    outputs = Interpreter(write_plan(model)).run(inputs)
+    return Golden(
+        inputs=np.concatenate([x.reshape(-1) for x in inputs]),
+        outputs=np.concatenate([y.reshape(-1) for y in outputs]),
+    )
+
+
+def _check_fit(plan: Plan, target: Target) -> None:
+    for what, need, limit in (
+        ("flash", plan.flash_bytes, target.flash_bytes),
+        ("RAM", plan.ram_bytes, target.ram_bytes),
+    ):
+        if limit and need > limit:
+            raise DoesNotFit(
+                f"the plan needs {need:,} bytes of {what}, {target.name} has {limit:,}; "
+                "a larger target, a shorter window or fewer channels")
+
+
+def _producer() -> str:
+    return f"edgesparse {version('edgesparse')}"
+
+
+def _options_text(options: Options) -> str:
+    return json.dumps({"method": options.method, "seed": options.seed}, sort_keys=True)

@@ -1,0 +1,74 @@
+"""Every error edgesparse raises on purpose.
+
+A message says *what* is wrong, *where* (the user's own layer or field name), what is *allowed*
+and what to *do* about it. The command line prints it without a traceback and exits with `exit_code`.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class EdgeSparseError(Exception):
+    """Base of all errors below; never raised itself."""
+
+    exit_code: ClassVar[int] = 2
+
+
+class BadInput(EdgeSparseError):
+    """An argument, array or file of the user does not fit what the model or command needs."""
+
+
+class ImportFailed(EdgeSparseError):
+    """A model file is damaged or inconsistent; names the tensor, buffer or operator."""
+
+
+class Unsupported(EdgeSparseError):
+    """A sound model uses something edgesparse does not execute."""
+
+    def __init__(self, where: str, operator: str, reason: str, suggestion: str = "") -> None:
+        self.where = where
+        self.operator = operator
+        self.reason = reason
+        self.suggestion = suggestion
+        hint = f" Try: {suggestion}" if suggestion else ""
+        super().__init__(f"{where} ({operator}): {reason}.{hint}")
+
+
+class UnsupportedModel(EdgeSparseError):
+    """All the refusals of one model together; `issues` holds one Unsupported each."""
+
+    def __init__(self, model: str, issues: tuple[Unsupported, ...]) -> None:
+        self.model = model
+        self.issues = issues
+        lines = "\n".join(f"  {issue}" for issue in issues)
+        count = f"{len(issues)} unsupported part" + ("s" if len(issues) != 1 else "")
+        super().__init__(f"{model}: {count}:\n{lines}")
+
+
+class DoesNotFit(EdgeSparseError):
+    """A limit of the plan format or of the target is exceeded."""
+
+
+class PlanInvalid(EdgeSparseError):
+    """Plan bytes break an invariant of docs/PLAN_FORMAT.md; the message starts with its number."""
+
+
+class GraphInvalid(EdgeSparseError):
+    """A pass left an inconsistent graph: a fault of edgesparse, never of the user's model."""
+
+    exit_code = 1
+
+
+class CheckFailed(EdgeSparseError):
+    """A check the user asked for did not pass (verify mismatch, budget missed)."""
+
+    exit_code = 1
+
+
+class NativeError(EdgeSparseError):
+    """The C core refused a call; `status` is its es_status value."""
+
+    def __init__(self, call: str, status: int, text: str) -> None:
+        self.status = status
+        super().__init__(f"{call}: {text} (status {status})")

@@ -1,0 +1,1 @@
+"""The intermediate representation and what every pass needs to work on it."""

@@ -1,0 +1,359 @@
+"""Safe reading of a .tflite FlatBuffer into plain records.
+
+The generated bindings trust their file: they follow any offset and believe any length. Here
+every call of theirs goes through `_Reader.get`, and every vector is charged against the size
+of the file before it is walked, so damaged bytes end as ImportFailed and never as a crash, a
+long loop or a large allocation. The records hold what the file says; whether that makes sense
+is for their readers to ask.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import tflite
+
+from edgesparse.errors import ImportFailed
+from edgesparse.graph.ir import Array, DType, Shape
+from edgesparse.importers.tflite_sparsity import DenseLevel, Level, SparseLayout, SparseLevel
+
+IDENTIFIER = b"TFL3"
+VERSION = 3
+MAX_RANK = 8
+MAX_SUBGRAPH = 1 << 16
+"""Tensors or operators of a graph; the largest public model for small devices has under 1,000."""
+
+OPERATOR_NAMES = {code: name for name, code in vars(tflite.BuiltinOperator).items()
+                  if isinstance(code, int)}
+TYPE_NAMES = {code: name for name, code in vars(tflite.TensorType).items()
+              if isinstance(code, int)}
+DTYPES: Mapping[str, DType] = {
+    "INT8": "int8", "INT16": "int16", "INT32": "int32", "INT64": "int64", "UINT8": "uint8",
+    "FLOAT16": "float16", "FLOAT32": "float32", "BOOL": "bool",
+}
+"""Types with a name in the graph; all others are "other"."""
+
+_POOL = ("Pool2DOptions", ("Padding", "StrideW", "StrideH", "FilterWidth", "FilterHeight",
+                           "FusedActivationFunction"))
+OPTIONS: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "ADD": ("AddOptions", ("FusedActivationFunction",)),
+    "AVERAGE_POOL_2D": _POOL,
+    "CONCATENATION": ("ConcatenationOptions", ("Axis", "FusedActivationFunction")),
+    "CONV_2D": ("Conv2DOptions", (
+        "Padding", "StrideW", "StrideH", "DilationWFactor", "DilationHFactor",
+        "FusedActivationFunction")),
+    "DEPTHWISE_CONV_2D": ("DepthwiseConv2DOptions", (
+        "Padding", "StrideW", "StrideH", "DilationWFactor", "DilationHFactor",
+        "FusedActivationFunction")),
+    "FULLY_CONNECTED": ("FullyConnectedOptions", (
+        "FusedActivationFunction", "WeightsFormat", "KeepNumDims")),
+    "GATHER": ("GatherOptions", ("Axis", "BatchDims")),
+    "LEAKY_RELU": ("LeakyReluOptions", ("Alpha",)),
+    "MAX_POOL_2D": _POOL,
+    "MEAN": ("ReducerOptions", ("KeepDims",)),
+    "MUL": ("MulOptions", ("FusedActivationFunction",)),
+    "PACK": ("PackOptions", ("Axis",)),
+    "REDUCE_PROD": ("ReducerOptions", ("KeepDims",)),
+    "RESHAPE": ("ReshapeOptions", ("NewShapeAsNumpy",)),
+    "SOFTMAX": ("SoftmaxOptions", ("Beta",)),
+    "SQUEEZE": ("SqueezeOptions", ("SqueezeDimsAsNumpy",)),
+    "STRIDED_SLICE": ("StridedSliceOptions", (
+        "BeginMask", "EndMask", "EllipsisMask", "NewAxisMask", "ShrinkAxisMask", "Offset")),
+    "SUB": ("SubOptions", ("FusedActivationFunction",)),
+    "UNPACK": ("UnpackOptions", ("Axis",)),
+}
+"""Operator -> the table of its options and the fields of it that decide what the operator does."""
+
+
+@dataclass(frozen=True, eq=False)
+class RawTensor:
+    """One tensor as the file has it; `name` is made unique among the graph's tensors."""
+
+    index: int
+    name: str
+    shape: Shape
+    signature: Shape
+    """As `shape` with -1 for what the exporter left open; empty when all is fixed."""
+    type: str
+    buffer: int
+    scale: Array
+    zero_point: Array
+    axis: int
+    sparsity: SparseLayout | None
+    is_variable: bool
+
+    def __str__(self) -> str:
+        return f"tensor {self.index} ({self.name})"
+
+
+@dataclass(frozen=True)
+class RawOperator:
+    """One operator; a tensor index of -1 is an optional input left out."""
+
+    index: int
+    name: str
+    """Builtin operator, or CUSTOM:code."""
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    options: Mapping[str, Any]
+
+    def __str__(self) -> str:
+        return f"operator {self.index} ({self.name})"
+
+
+@dataclass(frozen=True, eq=False)
+class RawModel:
+    """The main graph of a file and the bytes of its buffers ([n] uint8, views of the file)."""
+
+    name: str
+    tensors: tuple[RawTensor, ...]
+    operators: tuple[RawOperator, ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    buffers: tuple[Array, ...]
+
+
+def read_model(data: bytes, name: str) -> RawModel:
+    """Read the file's first subgraph, which is the one that runs.
+
+    Raises ImportFailed when a field, offset or length points outside the file.
+    """
+    if data[4:8] != IDENTIFIER:
+        raise ImportFailed(f"{name}: not a .tflite file ({len(data)} bytes, identifier "
+                           f"{data[4:8]!r}; it must be {IDENTIFIER!r} at byte 4)")
+    reader = _Reader(data, name)
+    model = reader.get("file header", tflite.Model.GetRootAs, data)
+    version = reader.get("version", model.Version)
+    if version != VERSION:
+        raise ImportFailed(f"{name}: schema version {version}; edgesparse reads {VERSION}")
+    codes = [
+        _operator_name(reader, code, place)
+        for place, code in reader.tables("operator code", model.OperatorCodesLength,
+                                         model.OperatorCodes)
+    ]
+    subgraphs = reader.tables("subgraph", model.SubgraphsLength, model.Subgraphs)
+    if not subgraphs:
+        raise ImportFailed(f"{name}: the file holds no graph")
+    main = subgraphs[0][1]
+    tensors = [
+        _tensor(reader, table, place, index)
+        for index, (place, table) in enumerate(
+            reader.tables("tensor", main.TensorsLength, main.Tensors, MAX_SUBGRAPH))
+    ]
+    operators = tuple(
+        _operator(reader, table, index, codes)
+        for index, (_, table) in enumerate(
+            reader.tables("operator", main.OperatorsLength, main.Operators, MAX_SUBGRAPH))
+    )
+    buffers = tuple(
+        _buffer(reader, table, place)
+        for place, table in reader.tables("buffer", model.BuffersLength, model.Buffers)
+    )
+    return RawModel(
+        name, _with_unique_names(tensors), operators,
+        reader.integers("graph inputs", main.InputsAsNumpy),
+        reader.integers("graph outputs", main.OutputsAsNumpy), buffers,
+    )
+
+
+class _Reader:
+    """Calls the bindings; knows how much of the file may still be walked."""
+
+    def __init__(self, data: bytes, name: str) -> None:
+        self.data = data
+        self.name = name
+        # Vectors do not overlap in a sound file and an element takes a byte or more: reading
+        # more elements than the file has bytes means that tables are shared to make work.
+        self.budget = len(data)
+
+    def get(self, place: str, field: Callable[..., Any], *args: Any) -> Any:
+        """Call one accessor of the bindings.
+
+        They unpack at any offset (struct.error, IndexError), build tables at it (TypeError
+        out of their number range) and view vectors (ValueError past the end, OverflowError).
+        Nothing of ours runs inside, so these errors mean damaged bytes and nothing else.
+        """
+        try:
+            return field(*args)
+        except (struct.error, IndexError, TypeError, ValueError, OverflowError) as error:
+            raise ImportFailed(f"{self.name}: {place} is damaged ({error})") from error
+
+    def charge(self, place: str, count: int) -> None:
+        self.budget -= count
+        if self.budget < 0:
+            raise ImportFailed(f"{self.name}: {place} has {count} entries, more than "
+                               f"{len(self.data)} bytes of file can hold")
+
+    def tables(
+        self, place: str, length: Callable[[], Any], item: Callable[[int], Any],
+        limit: int | None = None,
+    ) -> list[tuple[str, Any]]:
+        """Every table of a vector, with its place for messages."""
+        count = self.get(f"{place} list", length)
+        if limit is not None and count > limit:
+            raise ImportFailed(f"{self.name}: {count} {place}s; at most {limit} are read")
+        self.charge(f"{place} list", count)
+        return [(f"{place} {i}", self.get(f"{place} {i}", item, i)) for i in range(count)]
+
+    def numbers(self, place: str, field: Callable[[], Any]) -> Array:
+        """A vector of numbers as a view of the file; empty when it is absent."""
+        found = self.get(place, field)
+        if not isinstance(found, np.ndarray):  # the bindings return 0 for an absent vector
+            return np.empty(0, np.int64)
+        self.charge(place, found.size)
+        return found
+
+    def integers(self, place: str, field: Callable[[], Any]) -> tuple[int, ...]:
+        return tuple(self.numbers(place, field).tolist())
+
+    def text(self, place: str, field: Callable[[], Any]) -> str:
+        """A label; bytes that are no UTF-8 are shown as such, they decide nothing."""
+        found: bytes = self.get(place, field) or b""
+        self.charge(place, len(found))
+        return str(found, "utf-8", "replace")
+
+
+def _operator_name(reader: _Reader, code: Any, place: str) -> str:
+    """Operators over 127 stand in builtin_code; older files have deprecated_builtin_code only."""
+    number = max(reader.get(place, code.BuiltinCode), reader.get(place, code.DeprecatedBuiltinCode))
+    name = OPERATOR_NAMES.get(number)
+    if name is None:
+        return f"BUILTIN:{number}"
+    if name == "CUSTOM":
+        return f"CUSTOM:{reader.text(place, code.CustomCode)}"
+    return name
+
+
+def _operator(reader: _Reader, table: Any, index: int, codes: list[str]) -> RawOperator:
+    number = reader.get(f"operator {index}", table.OpcodeIndex)
+    if not 0 <= number < len(codes):
+        raise ImportFailed(f"{reader.name}: operator {index} has operator code {number}; the file "
+                           f"lists {len(codes)}")
+    place = f"operator {index} ({codes[number]})"
+    return RawOperator(
+        index, codes[number],
+        reader.integers(f"{place} inputs", table.InputsAsNumpy),
+        reader.integers(f"{place} outputs", table.OutputsAsNumpy),
+        _options(reader, table, codes[number], place),
+    )
+
+
+def _options(reader: _Reader, table: Any, operator: str, place: str) -> Mapping[str, Any]:
+    """Field -> number, or tuple of numbers; empty when the operator takes or has no options."""
+    if operator not in OPTIONS:
+        return {}
+    kind, fields = OPTIONS[operator]
+    found = reader.get(f"{place} options", table.BuiltinOptionsType)
+    if found == tflite.BuiltinOptions.NONE:
+        return {}
+    if found != getattr(tflite.BuiltinOptions, kind):
+        raise ImportFailed(f"{reader.name}: {place} has options of type {found}, not {kind}")
+    union = reader.get(f"{place} options", table.BuiltinOptions)
+    if union is None:
+        return {}
+    options = getattr(tflite, kind)()
+    reader.get(f"{place} options", options.Init, union.Bytes, union.Pos)
+    return {
+        field.removesuffix("AsNumpy"): (
+            reader.integers(f"{place} {field}", getattr(options, field))
+            if field.endswith("AsNumpy")
+            else reader.get(f"{place} {field}", getattr(options, field))
+        )
+        for field in fields
+    }
+
+
+def _tensor(reader: _Reader, table: Any, place: str, index: int) -> RawTensor:
+    name = reader.text(f"{place} name", table.Name)
+    place = f"{place} ({name})"
+    shape = reader.integers(f"{place} shape", table.ShapeAsNumpy)
+    if len(shape) > MAX_RANK:
+        raise ImportFailed(f"{reader.name}: {place} has {len(shape)} dimensions; at most "
+                           f"{MAX_RANK} are read")
+    quantization = reader.get(f"{place} quantization", table.Quantization)
+    scale, zero_point, axis = np.empty(0, np.float32), np.empty(0, np.int64), 0
+    if quantization is not None:
+        scale = reader.numbers(f"{place} scale", quantization.ScaleAsNumpy)
+        zero_point = reader.numbers(f"{place} zero point", quantization.ZeroPointAsNumpy)
+        axis = reader.get(f"{place} quantization", quantization.QuantizedDimension)
+    sparsity = reader.get(f"{place} sparsity", table.Sparsity)
+    code = reader.get(f"{place} type", table.Type)
+    return RawTensor(
+        index, name, shape,
+        reader.integers(f"{place} shape signature", table.ShapeSignatureAsNumpy),
+        TYPE_NAMES.get(code, f"type {code}"), reader.get(f"{place} buffer", table.Buffer),
+        scale, zero_point, axis,
+        None if sparsity is None else _layout(reader, sparsity, f"{place} sparsity"),
+        reader.get(f"{place} variable flag", table.IsVariable),
+    )
+
+
+def _layout(reader: _Reader, table: Any, place: str) -> SparseLayout:
+    return SparseLayout(
+        reader.integers(f"{place} traversal order", table.TraversalOrderAsNumpy),
+        reader.integers(f"{place} block map", table.BlockMapAsNumpy),
+        tuple(
+            _level(reader, level, where)
+            for where, level in reader.tables(f"{place} level", table.DimMetadataLength,
+                                              table.DimMetadata)
+        ),
+    )
+
+
+def _level(reader: _Reader, level: Any, place: str) -> Level:
+    kind = reader.get(place, level.Format)
+    if kind == tflite.DimensionType.DENSE:
+        return DenseLevel(reader.get(place, level.DenseSize))
+    if kind != tflite.DimensionType.SPARSE_CSR:
+        raise ImportFailed(f"{reader.name}: {place} has format {kind}; the schema has 0 and 1")
+    return SparseLevel(
+        _indices(reader, level.ArraySegmentsType, level.ArraySegments, f"{place} segments"),
+        _indices(reader, level.ArrayIndicesType, level.ArrayIndices, f"{place} indices"),
+    )
+
+
+_INDEX_VECTORS = {
+    tflite.SparseIndexVector.Int32Vector: tflite.Int32Vector,
+    tflite.SparseIndexVector.Uint16Vector: tflite.Uint16Vector,
+    tflite.SparseIndexVector.Uint8Vector: tflite.Uint8Vector,
+}
+
+
+def _indices(
+    reader: _Reader, kind: Callable[[], Any], table: Callable[[], Any], place: str
+) -> Array:
+    code, union = reader.get(place, kind), reader.get(place, table)
+    if union is None or code not in _INDEX_VECTORS:
+        raise ImportFailed(f"{reader.name}: {place} are missing (vector type {code})")
+    vector = _INDEX_VECTORS[code]()
+    reader.get(place, vector.Init, union.Bytes, union.Pos)
+    return reader.numbers(place, vector.ValuesAsNumpy)
+
+
+def _buffer(reader: _Reader, table: Any, place: str) -> Array:
+    """[bytes] uint8. Files over 2 GB keep the bytes behind the FlatBuffer, at `offset`."""
+    offset, size = reader.get(place, table.Offset), reader.get(place, table.Size)
+    if offset > 1:  # 0 and 1 are placeholders of the exporter
+        if offset + size > len(reader.data):
+            raise ImportFailed(f"{reader.name}: {place} ends at byte {offset + size} of "
+                               f"{len(reader.data)}")
+        return np.frombuffer(reader.data, np.uint8, size, offset)
+    found = reader.get(place, table.DataAsNumpy)
+    return found if isinstance(found, np.ndarray) else np.empty(0, np.uint8)
+
+
+def _with_unique_names(tensors: list[RawTensor]) -> tuple[RawTensor, ...]:
+    """Nameless tensors are called by number; a name met again gets its number behind it."""
+    seen: set[str] = set()
+    named = []
+    for tensor in tensors:
+        name = tensor.name or f"tensor_{tensor.index}"
+        while name in seen:
+            name = f"{name}#{tensor.index}"
+        seen.add(name)
+        named.append(RawTensor(**{**vars(tensor), "name": name}))
+    return tuple(named)

@@ -1,0 +1,237 @@
+"""Assembly: steps and views -> the plan model, with every address decided."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from edgesparse.mapping.draft import WINDOWS, Draft
+from edgesparse.mapping.lower import Lowered
+from edgesparse.mapping.memory import Buffer, MemoryPlan, align, plan_memory
+from edgesparse.mapping.views import View
+from edgesparse.plan import model as pm
+
+TILE = 4
+"""Columns a Mac of the portable backend computes at a time (PLAN_FORMAT.md section 8)."""
+
+
+@dataclass(frozen=True)
+class Assembled:
+    """The plan without golden vector, and how well its memory is used."""
+
+    model: pm.PlanModel
+    memory: MemoryPlan
+    reasons: tuple[str, ...]
+    """Per step: why its weights are encoded as they are."""
+
+
+def assemble(low: Lowered, target: str, producer: str, options: str, seed: int = 0) -> Assembled:
+    """Plan the arena and number everything. Deterministic."""
+    roots = _merge_in_place(low)
+    buffers = list(_buffers(low, roots))
+    scratch = [_scratch_bytes(low, draft) for draft in low.drafts]
+    buffers += [
+        Buffer(f"scratch {i}", size, i, i) for i, size in enumerate(scratch) if size
+    ]
+    memory = plan_memory(buffers, seed)
+
+    index: dict[str, int] = {}
+    tensors: list[pm.Tensor] = []
+    for name in _used_tensors(low):
+        index[name] = len(tensors)
+        tensors.append(_tensor(low, name, roots, memory))
+    steps = tuple(
+        _step(low, draft, index, memory.offsets.get(f"scratch {i}", 0), scratch[i])
+        for i, draft in enumerate(low.drafts)
+    )
+    graph = low.graph
+    model = pm.PlanModel(
+        target=target, tensors=tuple(tensors), steps=steps,
+        inputs=tuple(
+            pm.Io(tensor=index[t], float_io=f)
+            for t, f in zip(graph.inputs, graph.float_inputs or (False,) * len(graph.inputs),
+                            strict=True)),
+        outputs=tuple(
+            pm.Io(tensor=index[t], float_io=f)
+            for t, f in zip(low.outputs, graph.float_outputs or (False,) * len(low.outputs),
+                            strict=True)),
+        arena_bytes=memory.peak, source_sha256=graph.source_sha256, producer=producer,
+        options=options,
+        names=pm.Names(
+            model=graph.name, tensors=tuple(index),
+            steps=tuple(" + ".join(d.origin) or d.output for d in low.drafts),
+            inputs=graph.inputs, outputs=graph.outputs,
+        ),
+    )
+    return Assembled(model, memory, tuple(draft.reason for draft in low.drafts))
+
+
+# ---- lifetimes --------------------------------------------------------------------------------
+
+
+def _accesses(low: Lowered) -> Iterator[tuple[int, str]]:
+    """(step, tensor) of every read and write of the arena, the caller's included."""
+    for name in low.graph.inputs:
+        yield -1, name
+    for i, draft in enumerate(low.drafts):
+        for name in (*draft.reads, draft.output):
+            if name in low.views:
+                yield i, name
+    for name in low.outputs:
+        yield len(low.drafts), name
+
+
+def _lifetimes(low: Lowered, roots: dict[str, str]) -> dict[str, tuple[int, int]]:
+    spans: dict[str, tuple[int, int]] = {}
+    for step, name in _accesses(low):
+        root = roots[low.views[name].root]
+        first, last = spans.get(root, (step, step))
+        spans[root] = (min(first, step), max(last, step))
+    return spans
+
+
+def _root_size(low: Lowered, root: str) -> int:
+    """Bytes of a root: what its own tensor and every window into it reach."""
+    return max(
+        view.offset + (low.tensors[name].columns - 1) * view.pitch + low.tensors[name].channels
+        for name, view in low.views.items()
+        if view.root == root
+    )
+
+
+def _buffers(low: Lowered, roots: dict[str, str]) -> Iterator[Buffer]:
+    sizes: dict[str, int] = {}
+    for name, view in low.views.items():
+        t = low.tensors[name]
+        root = roots[view.root]
+        end = view.offset + (t.columns - 1) * view.pitch + t.channels
+        sizes[root] = max(sizes.get(root, 0), end)
+    for root, (first, last) in _lifetimes(low, roots).items():
+        yield Buffer(root, sizes[root], first, last)
+
+
+def _merge_in_place(low: Lowered) -> dict[str, str]:
+    """Let an elementwise result take the bytes of an operand that dies with the step.
+
+    Returns root -> root whose bytes it uses (itself where nothing was merged).
+    """
+    roots = {view.root: view.root for view in low.views.values()}
+    for i, draft in enumerate(low.drafts):
+        if draft.has_window or isinstance(draft.source, pm.Copy):
+            continue
+        out = low.views[draft.output]
+        spans = _lifetimes(low, roots)
+        if roots[out.root] != out.root or spans[out.root][0] != i:
+            continue
+        for name in _in_place_candidates(draft):
+            if not _same_bytes(low, name, draft.output):
+                continue
+            root = roots[low.views[name].root]
+            others = [t for t in draft.reads if t != name and t in low.views]
+            if root == out.root or spans[root][1] != i or any(
+                roots[low.views[t].root] == root for t in others
+            ):
+                continue
+            roots = {r: root if to == out.root else to for r, to in roots.items()}
+            break
+    return roots
+
+
+def _in_place_candidates(draft: Draft) -> Iterator[str]:
+    if isinstance(draft.source, pm.Load):
+        yield draft.input
+    for name in draft.operands:
+        if name != draft.input or isinstance(draft.source, pm.Load):
+            yield name
+
+
+def _same_bytes(low: Lowered, name: str, output: str) -> bool:
+    """Element by element at the same place of roots of equal size."""
+    if name not in low.views:
+        return False
+    a, b = low.views[name], low.views[output]
+    x, y = low.tensors[name], low.tensors[output]
+    return (
+        (x.columns, x.channels, a.offset, a.pitch) == (y.columns, y.channels, b.offset, b.pitch)
+        and align(_root_size(low, a.root)) == align(_root_size(low, b.root))
+    )
+
+
+# ---- tensors and steps ------------------------------------------------------------------------
+
+
+def _used_tensors(low: Lowered) -> Iterator[str]:
+    """Every tensor a step or the user touches, once: inputs first, then by first use."""
+    names = [*low.graph.inputs]
+    for draft in low.drafts:
+        names += [*draft.reads, draft.output]
+    yield from dict.fromkeys((*names, *low.outputs))
+
+
+def _tensor(
+    low: Lowered, name: str, roots: dict[str, str], memory: MemoryPlan
+) -> pm.Tensor:
+    t = low.tensors[name]
+    shape = t.shape or (1,)
+    place = pm.Place(
+        offset=0, pitch=t.channels, columns=t.columns, channels=t.channels,
+        zero_point=t.zero_point,
+    )
+    if t.data is not None:
+        return pm.Tensor(shape=shape, place=place, scale=t.scale, data=t.data.reshape(-1))
+    view = low.views[name]
+    offset = memory.offsets[roots[view.root]] + view.offset
+    return pm.Tensor(
+        shape=shape, place=replace(place, offset=offset, pitch=view.pitch), scale=t.scale)
+
+
+def _step(
+    low: Lowered, draft: Draft, index: dict[str, int], scratch_offset: int, scratch: int
+) -> pm.Step:
+    bodies = tuple(
+        s.body if s.operand is None else _bind(s.body, index[s.operand]) for s in draft.stages
+    )
+    branch = pm.Branch(
+        channels=low.tensors[draft.output].channels, output=index[draft.output], stages=bodies)
+    return pm.Step(
+        input=index[draft.input], source=draft.source, branches=(branch,),
+        scratch_offset=scratch_offset, scratch_bytes=scratch,
+    )
+
+
+def _bind(body: pm.StageBody, operand: int) -> pm.StageBody:
+    assert isinstance(body, (pm.Add, pm.Mul, pm.AddSingleRequant))
+    return replace(body, operand=operand)
+
+
+# ---- scratch ----------------------------------------------------------------------------------
+
+
+def _scratch_bytes(low: Lowered, draft: Draft) -> int:
+    """PLAN_FORMAT.md section 8, for one branch."""
+    patches = 0
+    if isinstance(draft.source, pm.Mac):
+        patches = align(patch_bytes(draft.source.geometry, low.views.get(draft.input)))
+    channels = low.tensors[draft.output].channels
+    tail = sum(
+        align(channels if isinstance(s.body, pm.Softmax) else 5 * channels)
+        for s in draft.stages if isinstance(s.body, WINDOWS)
+    )
+    return patches + tail
+
+
+def patch_bytes(g: pm.Geometry, view: View | None) -> int:
+    """Bytes for the input patches of a tile of columns; 0 when they are contiguous in the input."""
+    inside = (
+        g.pad_top == g.pad_left == 0
+        and (g.out_h - 1) * g.stride_h + (g.kernel_h - 1) * g.dilation_h < g.in_h
+        and (g.out_w - 1) * g.stride_w + (g.kernel_w - 1) * g.dilation_w < g.in_w
+    )
+    dense = view is None or view.pitch == g.in_c
+    one_tap = g.kernel_h == g.kernel_w == 1
+    one_row = g.kernel_h == 1 and (g.dilation_w == 1 or g.kernel_w == 1) and dense
+    if inside and (one_tap or one_row):
+        return 0
+    columns = min(TILE, g.out_h * g.out_w)
+    return columns * g.kernel_h * g.kernel_w * g.in_c
+

@@ -1,0 +1,55 @@
+"""Quantize and Dequantize: between real numbers and stored ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from edgesparse.graph.ir import Array, Shape, Tensor
+from edgesparse.ops.base import Op, register
+
+
+@register
+@dataclass(frozen=True)
+class Quantize(Op):
+    """float -> int8: y = clip(round(x / scale) + zero point), half away from zero."""
+
+    tflite: ClassVar[tuple[str, ...]] = ("QUANTIZE",)
+
+    def infer(self, ins: Sequence[Tensor]) -> tuple[Shape, ...]:
+        return (ins[0].shape,)
+
+    def float_ref(self, args: Sequence[Array]) -> tuple[Array, ...]:
+        return (args[0].astype(np.float64),)
+
+    def int8_ref(
+        self, args: Sequence[Array], ins: Sequence[Tensor], outs: Sequence[Tensor]
+    ) -> tuple[Array, ...]:
+        ratio = args[0].astype(np.float32) / np.float32(outs[0].scale)
+        rounded = np.copysign(np.floor(np.abs(ratio.astype(np.float64)) + 0.5), ratio)
+        return (np.clip(rounded + outs[0].zero_point, -128, 127).astype(np.int8),)
+
+
+@register
+@dataclass(frozen=True)
+class Dequantize(Op):
+    """int8 or float16 -> float32: y = scale * (x - zero point)."""
+
+    tflite: ClassVar[tuple[str, ...]] = ("DEQUANTIZE",)
+
+    def infer(self, ins: Sequence[Tensor]) -> tuple[Shape, ...]:
+        return (ins[0].shape,)
+
+    def float_ref(self, args: Sequence[Array]) -> tuple[Array, ...]:
+        return (args[0].astype(np.float64),)
+
+    def int8_ref(
+        self, args: Sequence[Array], ins: Sequence[Tensor], outs: Sequence[Tensor]
+    ) -> tuple[Array, ...]:
+        if ins[0].dtype == "float16":
+            return (args[0].astype(np.float32),)
+        centred = args[0].astype(np.float64) - ins[0].zero_point
+        return ((centred * ins[0].scale).astype(np.float32),)

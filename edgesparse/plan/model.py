@@ -1,0 +1,419 @@
+"""The plan as frozen dataclasses: twins of plan.fbs, table by table and field by field.
+
+docs/PLAN_FORMAT.md says what each field means. The annotation of a field is its type in the
+schema, the order of the fields is the schema's, and codec.py reads and writes by nothing else.
+
+Three simplifications of the schema's shapes:
+a union field holds the table itself (`Step.source` is a Mac, a Load or a Copy); a `Stage` table is
+its body (`Branch.stages` is a tuple of Requant, Clamp, ...); an absent string is "", an absent
+vector or list is an empty one, unless the field says `| None`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, is_dataclass
+from enum import IntEnum
+from typing import Annotated, Any, TypeAlias
+
+import numpy as np
+
+from edgesparse.graph.ir import Array
+from edgesparse.quantize.fixedpoint import Rounding
+
+
+@dataclass(frozen=True)
+class Scalar:
+    """A number of the schema; a table leaves it out when it equals `default`."""
+
+    type: str
+    default: int = 0
+
+
+@dataclass(frozen=True)
+class Vector:
+    """A vector of numbers: `type` in the schema, `dtype` in NumPy, alignment of its first byte.
+
+    Where the schema says ubyte, the bytes may well be signed: it has no aligned vectors of byte.
+    """
+
+    type: str
+    dtype: str
+    align: int = 0
+
+
+I8: TypeAlias = Annotated[int, Scalar("byte")]
+U8: TypeAlias = Annotated[int, Scalar("ubyte")]
+I16: TypeAlias = Annotated[int, Scalar("int16")]
+U16: TypeAlias = Annotated[int, Scalar("uint16")]
+I32: TypeAlias = Annotated[int, Scalar("int32")]
+U32: TypeAlias = Annotated[int, Scalar("uint32")]
+F32: TypeAlias = Annotated[float, Scalar("float32")]
+Bool: TypeAlias = Annotated[bool, Scalar("bool")]
+U8One: TypeAlias = Annotated[int, Scalar("ubyte", 1)]
+
+U32Tuple: TypeAlias = Annotated[tuple[int, ...], Vector("uint32", "<u4")]
+I32Tuple: TypeAlias = Annotated[tuple[int, ...], Vector("int32", "<i4")]
+I32Array: TypeAlias = Annotated[Array, Vector("int32", "<i4")]
+U16Array: TypeAlias = Annotated[Array, Vector("uint16", "<u2")]
+I8Array: TypeAlias = Annotated[Array, Vector("byte", "i1")]
+Int8Data: TypeAlias = Annotated[Array, Vector("ubyte", "i1")]
+Int8Aligned: TypeAlias = Annotated[Array, Vector("ubyte", "i1", 16)]
+UInt8Aligned: TypeAlias = Annotated[Array, Vector("ubyte", "u1", 16)]
+Bytes: TypeAlias = Annotated[bytes, Vector("ubyte", "u1")]
+
+
+class DType(IntEnum):
+    INT8 = 0
+
+
+class Layout(IntEnum):
+    """Where element (column, channel) stands: docs/PLAN_FORMAT.md section 2."""
+
+    NWC = 0
+    PLANAR = 1
+    C4 = 2
+    POLYPHASE = 3
+
+
+class RingRole(IntEnum):
+    NONE = 0
+    APPEND = 1
+    VIEW = 2
+
+
+class Encoding(IntEnum):
+    DENSE = 0
+    BITMASK = 1
+    BSR = 2
+    NM = 3
+    DELTA_CSR = 4
+
+
+class BiasForm(IntEnum):
+    """FOLDED: bias holds b - input zero point * sum(w); PLAIN: bias holds b."""
+
+    FOLDED = 0
+    PLAIN = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """Where a tensor's elements stand; a constant or ring tensor has offset 0."""
+
+    offset: U32
+    pitch: U32
+    columns: U32
+    channels: U32
+    halo: U16 = 0
+    ring: I16 = -1
+    ring_lag: U16 = 0
+    ring_role: RingRole = RingRole.NONE
+    layout: Layout = Layout.NWC
+    phases: U8 = 1
+    dtype: DType = DType.INT8
+    zero_point: I8
+    reserved: U8 = 0
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Tensor:
+    """A value of the plan; `data` is present exactly when it is a constant."""
+
+    shape: U32Tuple
+    place: Place
+    scale: F32
+    data: Int8Aligned | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ring:
+    """Storage of `columns` columns of `channels` bytes that survives from run to run."""
+
+    offset: U32
+    columns: U32
+    channels: U32
+    zero_point: I8
+    reserved0: U8 = 0
+    reserved1: U16 = 0
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RowGroup:
+    """Consecutive stored rows in one encoding: docs/PLAN_FORMAT.md section 7."""
+
+    first_row: U32
+    row_count: U32
+    encoding: Encoding
+    packing: U8 = 0
+    block_rows: U8One = 1
+    block_cols: U8One = 1
+    n: U8 = 0
+    m: U8 = 0
+    index_bits: U8 = 0
+    nnz: U32
+    values: Int8Aligned
+    index: UInt8Aligned
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Weights:
+    rows: U32
+    cols: U32
+    row_order: U16Array | None = None
+    groups: tuple[RowGroup, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Geometry:
+    """A convolution's shape; fully connected: everything 1 but in_c and rows."""
+
+    in_h: U16 = 1
+    in_w: U16 = 1
+    in_c: U16
+    groups: U16 = 1
+    out_h: U16 = 1
+    out_w: U16 = 1
+    rows: U16
+    kernel_h: U16 = 1
+    kernel_w: U16 = 1
+    stride_h: U16 = 1
+    stride_w: U16 = 1
+    dilation_h: U16 = 1
+    dilation_w: U16 = 1
+    pad_top: U16 = 0
+    pad_left: U16 = 0
+    reserved: U16 = 0
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Mac:
+    geometry: Geometry
+    weights: Weights
+    bias: I32Array
+    bias_form: BiasForm
+
+
+@dataclass(frozen=True)
+class Load:
+    """The input tensor's own elements, broadcast where a dimension is 1."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Copy:
+    """out[o] = in[i] over the box `dims`, in logical element numbers."""
+
+    dims: U32Tuple
+    in_offset: I32 = 0
+    in_strides: I32Tuple
+    out_offset: I32 = 0
+    out_strides: I32Tuple
+    fill: Bool = False
+    fill_value: I8 = 0
+
+
+Source: TypeAlias = Mac | Load | Copy
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Requant:
+    multiplier: I32Array
+    shift: I8Array
+    zero_point: I8
+    qmin: I8
+    qmax: I8
+    rounding: Rounding
+
+
+@dataclass(frozen=True, kw_only=True)
+class Clamp:
+    qmin: I8
+    qmax: I8
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Lut:
+    """`table` is [256] int8, the entry of value v at v + 128."""
+
+    table: Int8Aligned
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scaled:
+    """A zero point and a real factor multiplier * 2**(shift - 31)."""
+
+    zero_point: I16
+    shift: I16
+    multiplier: I32
+
+
+@dataclass(frozen=True, kw_only=True)
+class Add:
+    operand: U16
+    left_shift: U8
+    value: Scaled
+    other: Scaled
+    out: Scaled
+    negate_value: Bool = False
+    negate_other: Bool = False
+    qmin: I8
+    qmax: I8
+    rounding: Rounding
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mul:
+    operand: U16
+    value_zero_point: I8
+    other_zero_point: I8
+    out: Scaled
+    qmin: I8
+    qmax: I8
+    rounding: Rounding
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class AddSingleRequant:
+    operand: U16
+    other_zero_point: I8
+    multiplier: I32Array
+    other_multiplier: I32Array
+    shift: I8Array
+    zero_point: I8
+    qmin: I8
+    qmax: I8
+
+
+@dataclass(frozen=True, kw_only=True)
+class Window:
+    in_h: U16 = 1
+    in_w: U16 = 1
+    out_h: U16 = 1
+    out_w: U16 = 1
+    kernel_h: U16 = 1
+    kernel_w: U16 = 1
+    stride_h: U16 = 1
+    stride_w: U16 = 1
+    pad_top: U16 = 0
+    pad_left: U16 = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class MaxPool:
+    window: Window
+    qmin: I8
+    qmax: I8
+
+
+@dataclass(frozen=True, kw_only=True)
+class AvgPool:
+    window: Window
+    qmin: I8
+    qmax: I8
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mean:
+    """Over all columns; 1 / columns is folded into `scaled`."""
+
+    in_zero_point: I8
+    scaled: Scaled
+    qmin: I8
+    qmax: I8
+    rounding: Rounding
+
+
+@dataclass(frozen=True, kw_only=True)
+class Softmax:
+    """Over the channels of a column."""
+
+    multiplier: I32
+    shift: I8
+    diff_min: I32
+
+
+StageBody: TypeAlias = (
+    Requant | Clamp | Lut | Add | Mul | AddSingleRequant | MaxPool | AvgPool | Mean | Softmax
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Branch:
+    """Channels [first_channel, first_channel + channels) of the source, their tail and output."""
+
+    first_channel: U32 = 0
+    channels: U32
+    output: U16
+    stages: tuple[StageBody, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    input: U16
+    source: Source
+    branches: tuple[Branch, ...]
+    scratch_offset: U32 = 0
+    scratch_bytes: U32 = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Io:
+    tensor: U16
+    float_io: Bool = False
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Golden:
+    """All inputs and all outputs of one run, one after the other."""
+
+    inputs: Int8Data
+    outputs: Int8Data
+
+
+@dataclass(frozen=True, kw_only=True)
+class Names:
+    model: str = ""
+    tensors: tuple[str, ...] = ()
+    steps: tuple[str, ...] = ()
+    inputs: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanModel:
+    """The root table, `Plan` in the schema."""
+
+    format: U16 = 1
+    target: str
+    config: U32 = 0
+    tensors: tuple[Tensor, ...]
+    rings: tuple[Ring, ...] = ()
+    steps: tuple[Step, ...]
+    inputs: tuple[Io, ...]
+    outputs: tuple[Io, ...]
+    state_bytes: U32 = 0
+    arena_bytes: U32
+    golden: Golden | None = None
+    source_sha256: Bytes | None = None
+    producer: str = ""
+    options: str = ""
+    names: Names | None = None
+
+
+STRUCTS: frozenset[type] = frozenset({Place, Ring, Geometry, Scaled, Window})
+"""What stands inline in its table, every field written; the other classes are tables."""
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two parts of a plan have the same content, arrays included."""
+    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+        return type(a) is type(b) and a.dtype == b.dtype and np.array_equal(a, b)
+    if isinstance(a, (int, float, np.number)):
+        return bool(a == b)
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, tuple):
+        return len(a) == len(b) and all(map(same, a, b))
+    if is_dataclass(a):
+        return all(same(getattr(a, f.name), getattr(b, f.name)) for f in fields(a))
+    return bool(a == b)

@@ -1,0 +1,141 @@
+/* edgesparse: the C core. No allocation, no I/O, no global state.
+ *
+ * Open a plan (checks every byte that will ever be trusted), ask how much
+ * memory it needs, give a session that much, write the inputs, run, read the
+ * outputs. Plan bytes are used where they stand, in flash, and are never
+ * written. Two sessions share nothing but the plan, so they may run in two
+ * threads. The core needs a little-endian machine.
+ *
+ * Every function that can fail returns an es_status; on error, output
+ * parameters are untouched. docs/PLAN_FORMAT.md is the law of the bytes. */
+#ifndef EDGESPARSE_H
+#define EDGESPARSE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Bumped when a declaration below changes incompatibly. */
+#define ES_API_VERSION 1
+/* The Plan.format this core reads. */
+#define ES_PLAN_FORMAT 1
+/* Alignment of plan bytes and arena, in bytes. */
+#define ES_ALIGN 16
+
+#if defined(__GNUC__)
+#define ES_MUST_CHECK __attribute__((warn_unused_result))
+#else
+#define ES_MUST_CHECK
+#endif
+
+typedef enum es_status {
+#define ES_STATUS(name, value, text) name = (value),
+#include "edgesparse/status.inc"
+#undef ES_STATUS
+} es_status;
+
+/* Text of a status; never NULL. */
+const char *es_status_text(es_status status);
+
+/* An opened plan. The content is private; the size is public so that the
+ * caller can place it. Points into the plan bytes, which must stay. */
+typedef struct es_plan {
+    const uint8_t *bytes; /* the FlatBuffer */
+    uint32_t size;        /* of the FlatBuffer, without padding and trailer */
+    uint32_t root;        /* byte of the root table */
+} es_plan;
+
+/* Where and why a plan was refused. */
+typedef struct es_fault {
+    uint16_t invariant; /* number of PLAN_FORMAT.md section 9, e.g. 24 = I-24 */
+    int16_t step;       /* step it was met in; -1: none */
+    int32_t index;      /* tensor, row, branch or stage number; -1: none */
+} es_fault;
+
+/* Check `size` bytes at `bytes` against every invariant and open them.
+ *
+ * plan   [1] filled on success
+ * bytes  [size] uint8, aligned to ES_ALIGN; must outlive the plan
+ * fault  [1] or NULL: filled when the plan is refused
+ * Returns ES_OK, ES_ERR_ARG, ES_ERR_FILE, ES_ERR_VERSION or ES_ERR_FORMAT. */
+ES_MUST_CHECK es_status es_plan_open(es_plan *plan, const void *bytes,
+                                     size_t size, es_fault *fault);
+
+typedef struct es_info {
+    uint32_t ram_bytes;   /* arena size a session needs, exactly */
+    uint32_t state_bytes; /* part of it that lives from run to run */
+    uint32_t flash_bytes; /* FlatBuffer, padding and trailer */
+    uint32_t steps;
+    uint32_t inputs;
+    uint32_t outputs;
+    uint32_t config;      /* configuration id of the target; 0: none */
+    const uint8_t *source_sha256; /* [32] of the model file; NULL: unknown */
+} es_info;
+
+/* Returns ES_OK or ES_ERR_ARG. */
+ES_MUST_CHECK es_status es_plan_info(const es_plan *plan, es_info *info);
+
+typedef struct es_step_counter {
+    uint64_t ticks; /* of the clock given by es_set_clock, summed */
+    uint32_t runs;
+} es_step_counter;
+
+/* One execution state of a plan. Content private, size public. */
+typedef struct es_session {
+    const es_plan *plan;
+    uint8_t *arena;
+    uint32_t (*ticks)(void);
+    es_step_counter *counters;
+} es_session;
+
+/* Bind a session to a plan and an arena, and reset it.
+ *
+ * arena  [arena_size] uint8, aligned to ES_ALIGN, owned by the session until
+ *        it is no longer used; arena_size >= es_info.ram_bytes
+ * Returns ES_OK, ES_ERR_ARG or ES_ERR_ARENA. */
+ES_MUST_CHECK es_status es_session_init(es_session *session,
+                                        const es_plan *plan, void *arena,
+                                        size_t arena_size);
+
+typedef struct es_buffer {
+    int8_t *data; /* [size] in the arena */
+    uint32_t size;
+} es_buffer;
+
+/* The buffer of input or output `index`. Inputs may be overwritten by a run:
+ * write them before each one. Returns ES_OK or ES_ERR_ARG. */
+ES_MUST_CHECK es_status es_input(const es_session *session, uint32_t index,
+                                 es_buffer *buffer);
+ES_MUST_CHECK es_status es_output(const es_session *session, uint32_t index,
+                                  es_buffer *buffer);
+
+/* Run all steps once. Returns ES_OK or ES_ERR_ARG. */
+ES_MUST_CHECK es_status es_run(es_session *session);
+
+/* Run one step; for debugging and profiles: all of them in order are es_run.
+ * Returns ES_OK or ES_ERR_ARG (no such step). */
+ES_MUST_CHECK es_status es_run_step(es_session *session, uint32_t step);
+
+/* Forget everything earlier runs left: rings hold their zero points again.
+ * Returns ES_OK or ES_ERR_ARG. */
+ES_MUST_CHECK es_status es_reset(es_session *session);
+
+/* Reset, run the plan's golden inputs, compare with its golden outputs, reset.
+ * Returns ES_OK, ES_ERR_ARG, ES_ERR_NO_GOLDEN or ES_ERR_SELF_TEST. */
+ES_MUST_CHECK es_status es_self_test(es_session *session);
+
+/* Count per step from now on: ticks between two calls of `ticks` (a free
+ * running counter, wrap-around allowed within a step) into counters.
+ *
+ * ticks     NULL: count runs only
+ * counters  [es_info.steps], owned by the caller; NULL: stop counting */
+void es_set_clock(es_session *session, uint32_t (*ticks)(void));
+void es_set_counters(es_session *session, es_step_counter *counters);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* EDGESPARSE_H */
