@@ -1,6 +1,7 @@
 """Build small .tflite models from tensors of the graph, for tests.
 
-    model = build([x, w, b, y], [Call("FULLY_CONNECTED", ("x", "w", "b"), ("y",), FC)], ["x"], ["y"])
+    call = Call("SOFTMAX", ("x",), ("y",), Options("Softmax", {"Beta": 1.0}))
+    model = build([x, y], [call], ["x"], ["y"])
 """
 
 from __future__ import annotations

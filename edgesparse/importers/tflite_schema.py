@@ -27,6 +27,9 @@ MAX_RANK = 8
 MAX_SUBGRAPH = 1 << 16
 """Tensors or operators of a graph; the largest public model for small devices has under 1,000."""
 
+CUSTOM_CODE, DESCRIPTION, TENSOR_NAME = 6, 8, 10
+"""Vtable slots of the strings: of OperatorCode, Model and Tensor."""
+
 OPERATOR_NAMES = {code: name for name, code in vars(tflite.BuiltinOperator).items()
                   if isinstance(code, int)}
 TYPE_NAMES = {code: name for name, code in vars(tflite.TensorType).items()
@@ -130,6 +133,7 @@ def read_model(data: bytes, name: str) -> RawModel:
     version = reader.get("version", model.Version)
     if version != VERSION:
         raise ImportFailed(f"{name}: schema version {version}; edgesparse reads {VERSION}")
+    reader.text("description", model, DESCRIPTION)  # decides nothing: see _operator_name
     codes = [
         _operator_name(reader, code, place)
         for place, code in reader.tables("operator code", model.OperatorCodesLength,
@@ -210,21 +214,34 @@ class _Reader:
     def integers(self, place: str, field: Callable[[], Any]) -> tuple[int, ...]:
         return tuple(self.numbers(place, field).tolist())
 
-    def text(self, place: str, field: Callable[[], Any]) -> str:
-        """A label; bytes that are no UTF-8 are shown as such, they decide nothing."""
-        found: bytes = self.get(place, field) or b""
-        self.charge(place, len(found))
-        return str(found, "utf-8", "replace")
+    def text(self, place: str, table: Any, slot: int) -> str:
+        """A label; bytes that are no UTF-8 are shown as such, they decide nothing.
+
+        slot  the field's place in the vtable: the accessors of the bindings shorten a string
+              that runs past the end of the file without a word
+        """
+        field = self.get(place, table._tab.Offset, slot)
+        if not field:
+            return ""
+        start = self.get(place, table._tab.Vector, field)
+        length = self.get(place, table._tab.VectorLen, field)
+        if start + length >= len(self.data):  # a zero byte follows it
+            raise ImportFailed(f"{self.name}: {place} ends at byte {start + length} of "
+                               f"{len(self.data)}")
+        self.charge(place, length)
+        label = bytes(self.data[start : start + length])
+        return label.decode("utf-8", "replace")
 
 
 def _operator_name(reader: _Reader, code: Any, place: str) -> str:
     """Operators over 127 stand in builtin_code; older files have deprecated_builtin_code only."""
     number = max(reader.get(place, code.BuiltinCode), reader.get(place, code.DeprecatedBuiltinCode))
+    reader.get(place, code.Version)  # decides nothing, but is often the last thing in the file
     name = OPERATOR_NAMES.get(number)
     if name is None:
         return f"BUILTIN:{number}"
     if name == "CUSTOM":
-        return f"CUSTOM:{reader.text(place, code.CustomCode)}"
+        return f"CUSTOM:{reader.text(place, code, CUSTOM_CODE)}"
     return name
 
 
@@ -268,7 +285,7 @@ def _options(reader: _Reader, table: Any, operator: str, place: str) -> Mapping[
 
 
 def _tensor(reader: _Reader, table: Any, place: str, index: int) -> RawTensor:
-    name = reader.text(f"{place} name", table.Name)
+    name = reader.text(f"{place} name", table, TENSOR_NAME)
     place = f"{place} ({name})"
     shape = reader.integers(f"{place} shape", table.ShapeAsNumpy)
     if len(shape) > MAX_RANK:

@@ -214,7 +214,7 @@ def _scratch_bytes(low: Lowered, draft: Draft) -> int:
         patches = align(patch_bytes(draft.source.geometry, low.views.get(draft.input)))
     channels = low.tensors[draft.output].channels
     tail = sum(
-        align(channels if isinstance(s.body, pm.Softmax) else 5 * channels)
+        align(channels if isinstance(s.body, (pm.MaxPool, pm.Softmax)) else 4 * channels)
         for s in draft.stages if isinstance(s.body, WINDOWS)
     )
     return patches + tail

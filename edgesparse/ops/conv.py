@@ -18,9 +18,10 @@ from edgesparse.quantize.fixedpoint import Rounding, quantize_multipliers, requa
 @register
 @dataclass(frozen=True)
 class Conv(Op):
-    """y[t, m] = act(b[m] + sum over taps and channels of w[m, tap, c] * x[t*stride + tap*dilation - pad, c]).
+    """y[t, m] = act(b[m] + sum over k, c of w[m, k, c] * x[t * stride + k * dilation - pad, c]).
 
-    x  [1, T, C] or [1, H, W, C]; a 1-D convolution is H = 1
+    x  [1, T, C] or [1, H, W, C]; a 1-D convolution is H = 1. More than one image only between
+       SpaceToBatch and BatchToSpace
     w  [M, kh, kw, C / groups], kh = 1 for 1-D; depthwise is groups = C
     b  [M] int32 (scale = scale of x * scale of w) or float
     Outside x everything is the zero point: padding contributes nothing.
@@ -41,7 +42,14 @@ class Conv(Op):
 
     def infer(self, ins: Sequence[Tensor]) -> tuple[Shape, ...]:
         x, w = ins[0], ins[1]
-        height, width = spatial(x.shape)
+        if len(x.shape) not in (3, 4):
+            raise Unsupported(
+                w.name, "Conv", f"input of shape {list(x.shape)}; allowed is [1, T, C] or "
+                "[1, H, W, C]", "a reshape to one of these")
+        if len(w.shape) != 4 or (len(x.shape) == 3 and w.shape[1] != 1):
+            raise Unsupported(
+                w.name, "Conv", f"weights of shape {list(w.shape)} for an input of "
+                f"{len(x.shape)} dimensions", "weights [M, kh, kw, C], kh = 1 for [1, T, C]")
         if x.channels != w.shape[3] * self.groups:
             raise Unsupported(
                 w.name, "Conv", f"{x.channels} input channels do not fit {self.groups} groups "
@@ -49,12 +57,13 @@ class Conv(Op):
         if w.shape[0] % self.groups:
             raise Unsupported(
                 w.name, "Conv", f"{w.shape[0]} output channels are no multiple of "
-                f"{self.groups} groups")
+                f"{self.groups} groups", "check the weight shape of this layer")
+        check_symmetric(w, "Conv")
         top, bottom, left, right = self.pad
         out = []
         for size, pad, k, s, d in (
-            (height, top + bottom, w.shape[1], self.stride[0], self.dilation[0]),
-            (width, left + right, w.shape[2], self.stride[1], self.dilation[1]),
+            (spatial(x.shape)[0], top + bottom, w.shape[1], self.stride[0], self.dilation[0]),
+            (spatial(x.shape)[1], left + right, w.shape[2], self.stride[1], self.dilation[1]),
         ):
             steps = (size + pad - ((k - 1) * d + 1)) // s + 1
             if steps < 1:
@@ -62,7 +71,8 @@ class Conv(Op):
                     w.name, "Conv", f"kernel {k} with dilation {d} is longer than the padded "
                     f"input of {size + pad}", "a longer window or a shorter kernel")
             out.append(steps)
-        return ((1, *out, w.shape[0]) if len(x.shape) == 4 else (1, out[1], w.shape[0]),)
+        positions = out if len(x.shape) == 4 else out[1:]
+        return ((x.shape[0], *positions, w.shape[0]),)
 
     def float_ref(self, args: Sequence[Array]) -> tuple[Array, ...]:
         x, w = args[0].astype(np.float64), args[1].astype(np.float64)
@@ -78,9 +88,9 @@ class Conv(Op):
         acc = self._accumulate(x, args[1].astype(np.float64)).astype(np.int64)
         if len(args) > 2:
             acc = acc + args[2].astype(np.int64)
-        multiplier, shift = self.multipliers(ins, outs)
-        low, high = clamp_range(self.activation, outs[0], self.clamp)
-        return (requantize(acc, multiplier, shift, outs[0].zero_point, low, high, self.rounding),)
+        factor = self.multipliers(ins, outs)
+        clamp = clamp_range(self.activation, outs[0], self.clamp)
+        return (requantize(acc, factor, outs[0].zero_point, clamp, self.rounding),)
 
     def multipliers(self, ins: Sequence[Tensor], outs: Sequence[Tensor]) -> tuple[Array, Array]:
         """Fixed-point scale per output channel: scale(x) * scale(w) / scale(y), in float64."""
@@ -94,16 +104,13 @@ class Conv(Op):
 
     def _accumulate(self, x: Array, w: Array) -> Array:
         """Sum of products over patches; float64 is exact here (|sum| < 2**53)."""
-        one_d = x.ndim == 3
-        if one_d:
-            x = x[:, None]
-        top, bottom, left, right = self.pad
-        x = np.pad(x[0], ((top, bottom), (left, right), (0, 0)))
+        if x.shape[0] != 1:
+            return np.concatenate([self._accumulate(image[None], w) for image in x])
         rows, kh, kw, per_group = w.shape
-        span_h, span_w = (kh - 1) * self.dilation[0] + 1, (kw - 1) * self.dilation[1] + 1
-        windows = np.lib.stride_tricks.sliding_window_view(x, (span_h, span_w), axis=(0, 1))
-        taps = windows[:: self.stride[0], :: self.stride[1], :,
-                       :: self.dilation[0], :: self.dilation[1]]  # [H, W, C, kh, kw]
+        span = ((kh - 1) * self.dilation[0] + 1, (kw - 1) * self.dilation[1] + 1)
+        taps = windows(x, self.pad, span, 0)[
+            :: self.stride[0], :: self.stride[1], :, :: self.dilation[0], :: self.dilation[1]
+        ]  # [H, W, C, kh, kw]
         out_h, out_w = taps.shape[:2]
         taps = taps.reshape(out_h * out_w, self.groups, per_group, kh * kw)
         per_out = rows // self.groups
@@ -114,10 +121,34 @@ class Conv(Op):
             flat = taps.transpose(1, 0, 3, 2).reshape(self.groups, out_h * out_w, -1)
             acc = np.matmul(flat, kernels.reshape(self.groups, per_out, -1).transpose(0, 2, 1))
             acc = acc.transpose(1, 0, 2)
-        acc = acc.reshape(1, out_h, out_w, rows)
-        return acc[:, 0] if one_d else acc
+        shape = (1, out_w, rows) if x.ndim == 3 else (1, out_h, out_w, rows)
+        return np.reshape(acc, shape)
 
 
 def spatial(shape: Shape) -> tuple[int, int]:
     """(height, width) of [1, T, C] or [1, H, W, C]."""
     return (1, shape[1]) if len(shape) == 3 else (shape[1], shape[2])
+
+
+def windows(x: Array, pad: tuple[int, int, int, int], span: tuple[int, int], fill: float) -> Array:
+    """Every window of `span` rows and columns, as a view.
+
+    x       [1, T, C] or [1, H, W, C]
+    pad     rows and columns of `fill` around x: top, bottom, left, right
+    result  [positions down, positions right, C, span[0], span[1]]
+    """
+    if x.ndim == 3:
+        x = x[:, None]
+    top, bottom, left, right = pad
+    x = np.pad(x[0], ((top, bottom), (left, right), (0, 0)), constant_values=fill)
+    view: Array = np.lib.stride_tricks.sliding_window_view(  # type: ignore[call-overload]
+        x, span, axis=(0, 1))
+    return view
+
+
+def check_symmetric(w: Tensor, operator: str) -> None:
+    """Raise Unsupported for int8 weights whose zero point is not 0."""
+    if w.dtype == "int8" and w.quant is not None and any(w.quant.zero_point):
+        raise Unsupported(
+            w.name, operator, f"weight zero point {max(w.quant.zero_point, key=abs)}",
+            "symmetric weights: TFLite's int8 specification demands zero point 0")

@@ -12,6 +12,7 @@ from edgesparse.errors import Unsupported
 from edgesparse.graph.ir import Array, Shape, Tensor
 from edgesparse.ops.activation import Activation, clamp_float, clamp_range
 from edgesparse.ops.base import Op, register
+from edgesparse.ops.conv import check_symmetric
 from edgesparse.quantize.fixedpoint import Rounding, quantize_multipliers, requantize
 
 
@@ -37,19 +38,17 @@ class FullyConnected(Op):
 
     def infer(self, ins: Sequence[Tensor]) -> tuple[Shape, ...]:
         x, w = ins[0], ins[1]
-        if len(w.shape) != 2:
-            raise Unsupported(w.name, "FullyConnected", f"weights of shape {list(w.shape)}; "
-                              "allowed is [outputs, inputs]")
+        if len(w.shape) != 2 or not x.shape:
+            raise Unsupported(
+                w.name, "FullyConnected", f"weights of shape {list(w.shape)} for an input of "
+                f"shape {list(x.shape)}", "weights [outputs, inputs] and an input [..., inputs]")
         rows, depth = w.shape
-        if self.keep_dims:
-            if x.channels != depth:
-                raise Unsupported(w.name, "FullyConnected", f"{x.channels} input channels do not "
-                                  f"fit weights of {depth} columns")
-            return ((*x.shape[:-1], rows),)
-        if x.size % depth:
-            raise Unsupported(w.name, "FullyConnected", f"{x.size} inputs are no multiple of the "
-                              f"{depth} columns of the weights")
-        return ((x.size // depth, rows),)
+        check_symmetric(w, "FullyConnected")
+        if (x.channels != depth) if self.keep_dims else (x.size % depth != 0):
+            raise Unsupported(
+                w.name, "FullyConnected", f"an input of shape {list(x.shape)} does not fit weights "
+                f"of {depth} columns", "check the weight shape of this layer")
+        return ((*x.shape[:-1], rows) if self.keep_dims else (x.size // depth, rows),)
 
     def float_ref(self, args: Sequence[Array]) -> tuple[Array, ...]:
         acc = self._accumulate(args[0].astype(np.float64), args[1].astype(np.float64))
@@ -64,9 +63,9 @@ class FullyConnected(Op):
         acc = self._accumulate(x, args[1].astype(np.float64)).astype(np.int64)
         if len(args) > 2:
             acc = acc + args[2].astype(np.int64)
-        multiplier, shift = self.multipliers(ins, outs)
-        low, high = clamp_range(self.activation, outs[0], self.clamp)
-        return (requantize(acc, multiplier, shift, outs[0].zero_point, low, high, self.rounding),)
+        factor = self.multipliers(ins, outs)
+        clamp = clamp_range(self.activation, outs[0], self.clamp)
+        return (requantize(acc, factor, outs[0].zero_point, clamp, self.rounding),)
 
     def multipliers(self, ins: Sequence[Tensor], outs: Sequence[Tensor]) -> tuple[Array, Array]:
         """Fixed-point scale per output: scale(x) * scale(w) / scale(y).
@@ -88,5 +87,5 @@ class FullyConnected(Op):
 
     def _accumulate(self, x: Array, w: Array) -> Array:
         """Sum of products; float64 is exact for integers here (|sum| < 2**53)."""
-        y = x.reshape(-1, w.shape[1]) @ w.T
+        y: Array = x.reshape(-1, w.shape[1]) @ w.T
         return y.reshape(*x.shape[:-1], w.shape[0]) if self.keep_dims else y

@@ -12,7 +12,7 @@ from edgesparse.errors import Unsupported
 from edgesparse.graph.ir import Array, Shape, Tensor
 from edgesparse.ops.activation import Activation, clamp_float, clamp_range
 from edgesparse.ops.base import Op, register
-from edgesparse.ops.conv import spatial
+from edgesparse.ops.conv import spatial, windows
 from edgesparse.quantize.fixedpoint import divide_half_away
 
 
@@ -34,21 +34,23 @@ class Pool(Op):
     def infer(self, ins: Sequence[Tensor]) -> tuple[Shape, ...]:
         x = ins[0]
         if len(x.shape) not in (3, 4) or x.shape[0] != 1:
-            raise Unsupported(x.name, type(self).__name__, f"input of shape {list(x.shape)}; "
-                              "allowed is [1, T, C] or [1, H, W, C]")
+            raise Unsupported(
+                x.name, type(self).__name__, f"input of shape {list(x.shape)}; allowed is "
+                "[1, T, C] or [1, H, W, C]", "export the model with a batch of 1")
         top, bottom, left, right = self.pad
         out = []
         for size, low, high, k, s in zip(
             spatial(x.shape), (top, left), (bottom, right), self.kernel, self.stride
         ):
             if max(low, high) >= k:
-                raise Unsupported(x.name, type(self).__name__, f"padding {max(low, high)} leaves "
-                                  f"windows of length {k} without any input")
+                raise Unsupported(
+                    x.name, type(self).__name__, f"padding {max(low, high)} leaves a window of "
+                    f"length {k} without any input", "less padding than the window is long")
             steps = (size + low + high - k) // s + 1
             if steps < 1:
-                raise Unsupported(x.name, type(self).__name__, f"window of length {k} is longer "
-                                  f"than the padded input of {size + low + high}",
-                                  "a longer input or a shorter window")
+                raise Unsupported(
+                    x.name, type(self).__name__, f"window of length {k} is longer than the "
+                    f"padded input of {size + low + high}", "a longer input or a shorter window")
             out.append(steps)
         return ((1, *out, x.channels) if len(x.shape) == 4 else (1, out[1], x.channels),)
 
@@ -58,12 +60,7 @@ class Pool(Op):
 
     def _windows(self, x: Array, fill: float) -> Array:
         """[H, W, C, kh, kw] of the input with `fill` outside."""
-        if x.ndim == 3:
-            x = x[:, None]
-        top, bottom, left, right = self.pad
-        x = np.pad(x[0], ((top, bottom), (left, right), (0, 0)), constant_values=fill)
-        windows = np.lib.stride_tricks.sliding_window_view(x, self.kernel, axis=(0, 1))
-        return windows[:: self.stride[0], :: self.stride[1]]
+        return windows(x, self.pad, self.kernel, fill)[:: self.stride[0], :: self.stride[1]]
 
     def _shaped(self, y: Array, x: Array) -> Array:
         """[H, W, C] -> the rank of x."""
@@ -117,4 +114,5 @@ class AvgPool(Pool):
 
     def _counts(self, x: Array) -> Array:
         """[H, W, C]: how many values of each window lie inside the input."""
-        return self._windows(np.ones(x.shape), 0).sum(axis=(3, 4))
+        counts: Array = self._windows(np.ones(x.shape), 0).sum(axis=(3, 4))
+        return counts

@@ -10,12 +10,17 @@ import numpy as np
 
 from edgesparse.graph.ir import Array, Shape, Tensor
 from edgesparse.ops.base import Op, register
+from edgesparse.quantize.fixedpoint import round_half_away
 
 
 @register
 @dataclass(frozen=True)
 class Quantize(Op):
-    """float -> int8: y = clip(round(x / scale) + zero point), half away from zero."""
+    """float32 -> int8: y = clip(round(x / scale) + zero point), a tie away from zero.
+
+    Numbers past the int8 range saturate, infinities too. x holds no NaN.
+    Source: TFLite reference/quantize.h, AffineQuantize; the quotient is a float32 one.
+    """
 
     tflite: ClassVar[tuple[str, ...]] = ("QUANTIZE",)
 
@@ -28,15 +33,20 @@ class Quantize(Op):
     def int8_ref(
         self, args: Sequence[Array], ins: Sequence[Tensor], outs: Sequence[Tensor]
     ) -> tuple[Array, ...]:
-        ratio = args[0].astype(np.float32) / np.float32(outs[0].scale)
-        rounded = np.copysign(np.floor(np.abs(ratio.astype(np.float64)) + 0.5), ratio)
+        # 300 quanta saturate from any zero point; held there, the quotient cannot overflow.
+        limit = np.float32(300 * outs[0].scale)
+        x = np.clip(args[0].astype(np.float32), -limit, limit)
+        rounded = round_half_away(x / np.float32(outs[0].scale))
         return (np.clip(rounded + outs[0].zero_point, -128, 127).astype(np.int8),)
 
 
 @register
 @dataclass(frozen=True)
 class Dequantize(Op):
-    """int8 or float16 -> float32: y = scale * (x - zero point)."""
+    """int8 or float16 -> float32: y = scale * (x - zero point).
+
+    Source: TFLite reference/dequantize.h; the product is a float64 one, rounded to float32.
+    """
 
     tflite: ClassVar[tuple[str, ...]] = ("DEQUANTIZE",)
 

@@ -40,4 +40,5 @@ class Slice(Layout):
     def move(self, args: Sequence[Array], fill: int) -> Array:
         index = np.ix_(*(b + s * np.arange(n)
                          for b, s, n in zip(self.begin, self.stride, self.size)))
-        return args[0][index]
+        box: Array = args[0][index]
+        return box

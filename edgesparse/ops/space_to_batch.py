@@ -96,5 +96,5 @@ class BatchToSpace(Layout):
             order += [k + 1 + i, i]
         x = x.transpose(*order, *range(2 * k + 1, x.ndim))
         x = x.reshape(batch, *(n * b for n, b in zip(space, self.block)), *rest)
-        cut = tuple(slice(low, n - high) for n, (low, high) in zip(x.shape[1:], self.crops))
+        cut = [slice(low, n - high) for n, (low, high) in zip(x.shape[1:], self.crops)]
         return np.ascontiguousarray(x[(slice(None), *cut)])

@@ -54,7 +54,8 @@ def _put_field(
     if value is None:
         return []
     if f.many:
-        return [(4, f.slot, _put_many(b, f, value, path))] if value else []
+        present = f.required or len(value)
+        return [(4, f.slot, _put_many(b, f, value, path))] if present else []
     if f.kind is Kind.SCALAR:
         assert f.number is not None
         if value == f.number.default:
@@ -63,7 +64,8 @@ def _put_field(
         return [(len(packed), f.slot, packed)]
     if f.kind is Kind.VECTOR:
         assert f.vector is not None
-        return [(4, f.slot, _put_vector(b, f.vector, value, path))] if len(value) else []
+        present = f.required or f.nullable or len(value)
+        return [(4, f.slot, _put_vector(b, f.vector, value, path))] if present else []
     if f.kind is Kind.STRING:
         return [(4, f.slot, b.CreateSharedString(value))] if value else []
     if f.kind is Kind.STRUCT:
@@ -103,7 +105,7 @@ def _put_vector(b: flatbuffers.Builder, vector: Vector, value: Any, path: str) -
     array = np.frombuffer(value, dtype) if isinstance(value, bytes) else np.asarray(value)
     if array.dtype != dtype:
         limits = np.iinfo(dtype)
-        if array.min() < limits.min or array.max() > limits.max:
+        if array.size and (array.min() < limits.min or array.max() > limits.max):
             raise DoesNotFit(
                 f"{path}: {array.min()} to {array.max()} does not fit {vector.type}, "
                 f"{limits.min} to {limits.max}")
@@ -234,9 +236,11 @@ class _Reader:
         return self.table(f.type, target, path)
 
     def _absent(self, f: Field, path: str) -> Any:
+        if f.required and f.kind is not Kind.UNION:
+            raise PlanInvalid(f"I-5: {path} is missing")
         if f.many:
             return ()
-        if f.optional:
+        if f.nullable:
             return None
         if f.kind is Kind.SCALAR:
             assert f.number is not None
@@ -247,11 +251,7 @@ class _Reader:
         if f.kind is Kind.VECTOR:
             assert f.vector is not None
             return np.zeros(0, f.vector.dtype) if f.type is np.ndarray else f.type()
-        if f.kind is Kind.STRING:
-            return ""
-        if f.kind is Kind.UNION:
-            return 0
-        raise PlanInvalid(f"I-5: {path} is missing")
+        return "" if f.kind is Kind.STRING else 0  # 0: no type of a union
 
     def _union(self, f: Field, tag: int, where: tuple[int, int, int], path: str) -> Any:
         position, at, size = where

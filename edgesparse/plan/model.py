@@ -3,6 +3,8 @@
 docs/PLAN_FORMAT.md says what each field means. The annotation of a field is its type in the
 schema, the order of the fields is the schema's, and codec.py reads and writes by nothing else.
 
+A field without a default is `required` in the schema, unless it is a number or a string.
+
 Three simplifications of the schema's shapes:
 a union field holds the table itself (`Step.source` is a Mac, a Load or a Copy); a `Stage` table is
 its body (`Branch.stages` is a tuple of Requant, Clamp, ...); an absent string is "", an absent
@@ -11,7 +13,7 @@ vector or list is an empty one, unless the field says `| None`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from enum import IntEnum
 from typing import Annotated, Any, TypeAlias
 
@@ -152,7 +154,7 @@ class RowGroup:
     index_bits: U8 = 0
     nnz: U32
     values: Int8Aligned
-    index: UInt8Aligned
+    index: UInt8Aligned = field(default_factory=lambda: np.zeros(0, np.uint8))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -363,9 +365,10 @@ class Io:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Golden:
-    """All inputs and all outputs of one run, one after the other."""
+    """The self test: what a run on the inputs that `seed` stands for must give."""
 
-    inputs: Int8Data
+    seed: U32
+    trace_crc: U32
     outputs: Int8Data
 
 

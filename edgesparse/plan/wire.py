@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 import types
 import typing
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields, replace
 from enum import Enum, IntEnum, auto
 from functools import cache
 from typing import Any
@@ -39,7 +39,8 @@ class Field:
     vector    of a vector of numbers
     members   of a union, in the order of the schema
     many      a vector of strings, structs, tables, or of tables that wrap one union (`Stage`)
-    optional  None when it is absent
+    nullable  None when it is absent
+    required  always in the file, `required` in the schema; a vector even when it is empty
     """
 
     name: str
@@ -50,7 +51,8 @@ class Field:
     vector: Vector | None = None
     members: tuple[type, ...] = ()
     many: bool = False
-    optional: bool = False
+    nullable: bool = False
+    required: bool = False
 
     @property
     def one_union(self) -> bool:
@@ -69,6 +71,8 @@ def layout(cls: type) -> tuple[Field, ...]:
     slot = 0
     for f in fields(cls):
         one = _field(f.name, slot, hints[f.name])
+        if f.default is MISSING and f.default_factory is MISSING:
+            one = replace(one, required=one.kind not in (Kind.SCALAR, Kind.STRING))
         out.append(one)
         slot += one.slots
     return tuple(out)
@@ -76,26 +80,26 @@ def layout(cls: type) -> tuple[Field, ...]:
 
 def _field(name: str, slot: int, hint: Any) -> Field:
     arms = typing.get_args(hint) if _is_union(hint) else (hint,)
-    optional = type(None) in arms
+    nullable = type(None) in arms
     arms = tuple(arm for arm in arms if arm is not type(None))
     if len(arms) > 1:
-        return Field(name, slot, Kind.UNION, members=arms, optional=optional)
+        return Field(name, slot, Kind.UNION, members=arms, nullable=nullable)
     (hint,) = arms
     if typing.get_origin(hint) is typing.Annotated:
         base, mark = typing.get_args(hint)
         if isinstance(mark, Scalar):
             return Field(name, slot, Kind.SCALAR, number=mark)
         return Field(name, slot, Kind.VECTOR, typing.get_origin(base) or base, vector=mark,
-                     optional=optional)
+                     nullable=nullable)
     if typing.get_origin(hint) is tuple:
         one = _field(name, slot, typing.get_args(hint)[0])
         return Field(name, slot, one.kind, one.type, members=one.members, many=True)
     if hint is str:
-        return Field(name, slot, Kind.STRING, optional=optional)
+        return Field(name, slot, Kind.STRING, nullable=nullable)
     if issubclass(hint, IntEnum):
         return Field(name, slot, Kind.SCALAR, hint, number=ENUM)
     kind = Kind.STRUCT if hint in STRUCTS else Kind.TABLE
-    return Field(name, slot, kind, hint, optional=optional)
+    return Field(name, slot, kind, hint, nullable=nullable)
 
 
 def _is_union(hint: Any) -> bool:

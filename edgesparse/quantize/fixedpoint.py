@@ -9,10 +9,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Any
 
 import numpy as np
 
 from edgesparse.graph.ir import Array
+
+Ints = Array | int | np.signedinteger[Any]
+INT32_MAX = 2**31 - 1
 
 
 class Rounding(IntEnum):
@@ -56,40 +60,39 @@ def quantize_multipliers(real: Array) -> tuple[Array, Array]:
     return np.where(vanished, 0, multiplier), np.where(vanished, 0, shift)
 
 
-def round_half_away(x: Array) -> Array:
+def round_half_away(x: Array | np.floating[Any]) -> Array:
     """The nearest whole number in float64, ties away from zero (C's round)."""
     x = np.asarray(x, np.float64)
-    whole = np.trunc(x)
+    whole: Array = np.trunc(x)
     # Not floor(|x| + 0.5): that sum rounds up for the number just below 0.5.
-    return whole + np.where(np.abs(x - whole) >= 0.5, np.sign(x), 0.0)
+    return np.where(np.abs(x - whole) >= 0.5, whole + np.sign(x), whole)
 
 
 def divide_half_away(total: Array, count: Array | int) -> Array:
     """round(total / count) for integers, count > 0, ties away from zero."""
-    total = np.asarray(total, np.int64)
-    return np.sign(total) * ((np.abs(total) + np.asarray(count, np.int64) // 2) // count)
+    total, count = np.asarray(total, np.int64), np.asarray(count, np.int64)
+    magnitude = (np.abs(total) + count // 2) // count
+    return np.where(total < 0, -magnitude, magnitude)
 
 
-def saturating_rounding_doubling_high_mul(a: Array, b: Array) -> Array:
+def saturating_rounding_doubling_high_mul(a: Ints, b: Ints) -> Array:
     """round(a * b / 2**31) of int32 ranges, a tie going up; the one overflow saturates."""
     product = np.asarray(a, np.int64) * np.asarray(b, np.int64)
-    nudge = np.where(product >= 0, 1 << 30, 1 - (1 << 30))
-    # C division truncates towards zero; NumPy's floors.
-    total = product + nudge
-    high = np.where(total >= 0, total >> 31, -((-total) >> 31))
-    return np.minimum(high, 2**31 - 1)
+    nudged = product + np.where(product >= 0, 1 << 30, 1 - (1 << 30))
+    # C division truncates towards zero; a shift floors.
+    high = np.where(nudged >= 0, nudged >> 31, -(-nudged >> 31))
+    return np.where(high > INT32_MAX, INT32_MAX, high)
 
 
-def rounding_divide_by_pot(x: Array, exponent: Array | int) -> Array:
+def rounding_divide_by_pot(x: Ints, exponent: Ints) -> Array:
     """round(x / 2**exponent), half away from zero."""
     x, exponent = np.asarray(x, np.int64), np.asarray(exponent, np.int64)
     mask = (np.int64(1) << exponent) - 1
-    remainder = x & mask
     threshold = (mask >> 1) + (x < 0)
-    return (x >> exponent) + (remainder > threshold)
+    return np.where((x & mask) > threshold, (x >> exponent) + 1, x >> exponent)
 
 
-def multiply(x: Array, multiplier: Array | int, shift: Array | int, rounding: Rounding) -> Array:
+def multiply(x: Ints, multiplier: Ints, shift: Ints, rounding: Rounding) -> Array:
     """x * multiplier * 2**(shift - 31) in the given rounding, as int64.
 
     x and, for DOUBLE, x * 2**shift lie in the int32 range: the caller's proof (PLAN_FORMAT I-43).
@@ -98,15 +101,23 @@ def multiply(x: Array, multiplier: Array | int, shift: Array | int, rounding: Ro
     shift = np.asarray(shift, np.int64)
     if rounding is Rounding.SINGLE:
         total = 31 - shift
-        return (x * multiplier + (np.int64(1) << (total - 1))) >> total
+        scaled: Array = (x * multiplier + (np.int64(1) << (total - 1))) >> total
+        return scaled
     left, right = np.maximum(shift, 0), np.maximum(-shift, 0)
-    return rounding_divide_by_pot(saturating_rounding_doubling_high_mul(x << left, multiplier), right)
+    high = saturating_rounding_doubling_high_mul(x << left, multiplier)
+    return rounding_divide_by_pot(high, right)
 
 
 def requantize(
-    acc: Array, multiplier: Array, shift: Array, zero_point: int, low: int, high: int,
+    acc: Array,
+    factor: tuple[Array, Array],
+    zero_point: int,
+    clamp: tuple[int, int],
     rounding: Rounding,
 ) -> Array:
-    """int32 accumulators [..., channels] -> int8: scale per channel, add zero point, clamp."""
-    y = multiply(acc, multiplier, shift, rounding) + zero_point
-    return np.clip(y, low, high).astype(np.int8)
+    """int32 accumulators [..., channels] -> int8: scale, add the zero point, clamp.
+
+    factor  (multiplier, shift), one entry per channel or one in all
+    """
+    y = multiply(acc, *factor, rounding) + zero_point
+    return np.clip(y, *clamp).astype(np.int8)

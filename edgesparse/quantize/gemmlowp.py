@@ -10,10 +10,9 @@ from __future__ import annotations
 import numpy as np
 
 from edgesparse.graph.ir import Array
-from edgesparse.quantize.fixedpoint import rounding_divide_by_pot
+from edgesparse.quantize.fixedpoint import INT32_MAX, rounding_divide_by_pot
 from edgesparse.quantize.fixedpoint import saturating_rounding_doubling_high_mul as product
 
-INT32_MAX = 2**31 - 1
 ONE = INT32_MAX
 """1 in Q0, as near as it gets."""
 EXP_OF_MINUS_EIGHTH = 1895147668

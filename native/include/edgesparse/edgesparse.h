@@ -50,7 +50,7 @@ typedef struct es_plan {
 
 /* Where and why a plan was refused. */
 typedef struct es_fault {
-    uint16_t invariant; /* number of PLAN_FORMAT.md section 9, e.g. 24 = I-24 */
+    uint16_t invariant; /* number of PLAN_FORMAT.md section 10, e.g. 24 = I-24 */
     int16_t step;       /* step it was met in; -1: none */
     int32_t index;      /* tensor, row, branch or stage number; -1: none */
 } es_fault;
@@ -123,7 +123,8 @@ ES_MUST_CHECK es_status es_run_step(es_session *session, uint32_t step);
  * Returns ES_OK or ES_ERR_ARG. */
 ES_MUST_CHECK es_status es_reset(es_session *session);
 
-/* Reset, run the plan's golden inputs, compare with its golden outputs, reset.
+/* Reset, run the plan on the inputs its golden seed stands for, compare every
+ * step's results (by checksum) and the outputs with the golden ones, reset.
  * Returns ES_OK, ES_ERR_ARG, ES_ERR_NO_GOLDEN or ES_ERR_SELF_TEST. */
 ES_MUST_CHECK es_status es_self_test(es_session *session);
 

@@ -41,24 +41,56 @@ typedef struct es_scaled {
     int32_t multiplier;
 } es_scaled;
 
-enum { ES_LAYOUT_NWC, ES_LAYOUT_PLANAR, ES_LAYOUT_C4, ES_LAYOUT_POLYPHASE,
-       ES_LAYOUTS };
+enum {
+    ES_LAYOUT_NWC,
+    ES_LAYOUT_PLANAR,
+    ES_LAYOUT_C4,
+    ES_LAYOUT_POLYPHASE,
+    ES_LAYOUTS
+};
 enum { ES_RING_NONE, ES_RING_APPEND, ES_RING_VIEW };
 enum { ES_ROUND_DOUBLE, ES_ROUND_SINGLE };
 enum { ES_BIAS_FOLDED, ES_BIAS_PLAIN };
 enum { ES_DENSE, ES_BITMASK, ES_BSR, ES_NM, ES_DELTA_CSR, ES_ENCODINGS };
 enum { ES_SOURCE_MAC = 1, ES_SOURCE_LOAD, ES_SOURCE_COPY };
-enum { ES_STAGE_REQUANT = 1, ES_STAGE_CLAMP, ES_STAGE_LUT, ES_STAGE_ADD,
-       ES_STAGE_MUL, ES_STAGE_ADD_SINGLE_REQUANT, ES_STAGE_MAX_POOL,
-       ES_STAGE_AVG_POOL, ES_STAGE_MEAN, ES_STAGE_SOFTMAX };
+enum {
+    ES_STAGE_REQUANT = 1,
+    ES_STAGE_CLAMP,
+    ES_STAGE_LUT,
+    ES_STAGE_ADD,
+    ES_STAGE_MUL,
+    ES_STAGE_ADD_SINGLE_REQUANT,
+    ES_STAGE_MAX_POOL,
+    ES_STAGE_AVG_POOL,
+    ES_STAGE_MEAN,
+    ES_STAGE_SOFTMAX
+};
 
 /* ---- vectors ---- */
-typedef struct es_bytes { const uint8_t *data; uint32_t count; } es_bytes;
-typedef struct es_i8s { const int8_t *data; uint32_t count; } es_i8s;
-typedef struct es_u16s { const uint16_t *data; uint32_t count; } es_u16s;
-typedef struct es_i32s { const int32_t *data; uint32_t count; } es_i32s;
-typedef struct es_u32s { const uint32_t *data; uint32_t count; } es_u32s;
-typedef struct es_tables { const uint8_t *data; uint32_t count; } es_tables;
+typedef struct es_bytes {
+    const uint8_t *data;
+    uint32_t count;
+} es_bytes;
+typedef struct es_i8s {
+    const int8_t *data;
+    uint32_t count;
+} es_i8s;
+typedef struct es_u16s {
+    const uint16_t *data;
+    uint32_t count;
+} es_u16s;
+typedef struct es_i32s {
+    const int32_t *data;
+    uint32_t count;
+} es_i32s;
+typedef struct es_u32s {
+    const uint32_t *data;
+    uint32_t count;
+} es_u32s;
+typedef struct es_tables {
+    const uint8_t *data;
+    uint32_t count;
+} es_tables;
 
 /* ---- tables ---- */
 typedef struct es_tensor {
@@ -71,7 +103,7 @@ typedef struct es_row_group {
     uint32_t first_row, row_count, nnz;
     uint8_t encoding, packing, block_rows, block_cols, n, m, index_bits;
     es_i8s values;
-    es_bytes index;
+    es_bytes index; /* absent: no bytes, but not NULL */
 } es_row_group;
 
 typedef struct es_weights {
@@ -101,19 +133,19 @@ typedef struct es_stage {
     uint8_t kind; /* ES_STAGE_... */
     int8_t qmin, qmax;
     uint8_t rounding;
-    int8_t zero_point;        /* Requant, AddSingleRequant */
-    int8_t value_zero_point;  /* Mul */
-    int8_t other_zero_point;  /* Mul, AddSingleRequant */
-    int8_t in_zero_point;     /* Mean */
-    uint16_t operand;         /* tensor: Add, Mul, AddSingleRequant */
-    uint8_t left_shift;       /* Add */
+    int8_t zero_point;       /* Requant, AddSingleRequant */
+    int8_t value_zero_point; /* Mul */
+    int8_t other_zero_point; /* Mul, AddSingleRequant */
+    int8_t in_zero_point;    /* Mean */
+    uint16_t operand;        /* tensor: Add, Mul, AddSingleRequant */
+    uint8_t left_shift;      /* Add */
     bool negate_value, negate_other;
-    es_i32s multiplier;       /* Requant, AddSingleRequant */
-    es_i32s other_multiplier; /* AddSingleRequant */
-    es_i8s shift;             /* Requant, AddSingleRequant */
-    es_bytes table;           /* Lut: 256 entries, int8 */
+    es_i32s multiplier;                   /* Requant, AddSingleRequant */
+    es_i32s other_multiplier;             /* AddSingleRequant */
+    es_i8s shift;                         /* Requant, AddSingleRequant */
+    es_bytes table;                       /* Lut: 256 entries, int8 */
     const es_scaled *value, *other, *out; /* Add; out: Mul, Mean (`scaled`) */
-    const es_window *window;  /* MaxPool, AvgPool */
+    const es_window *window;              /* MaxPool, AvgPool */
     int32_t softmax_multiplier, softmax_diff_min;
     int8_t softmax_shift;
 } es_stage;
@@ -126,7 +158,7 @@ typedef struct es_branch {
 
 typedef struct es_step {
     uint16_t input;
-    uint8_t source_kind; /* ES_SOURCE_... */
+    uint8_t source_kind;   /* ES_SOURCE_... */
     const uint8_t *source; /* its table */
     es_tables branches;
     uint32_t scratch_offset, scratch_bytes;
@@ -139,7 +171,8 @@ typedef struct es_root {
     const es_ring *rings;
     uint32_t ring_count;
     bool has_golden;
-    es_bytes golden_inputs, golden_outputs, source_sha256;
+    uint32_t golden_seed, golden_trace_crc;
+    es_bytes golden_outputs, source_sha256;
 } es_root;
 
 void es_root_view(const es_plan *plan, es_root *view);
@@ -154,7 +187,15 @@ void es_row_group_view(const es_weights *weights, uint32_t index,
 /* Tensor of input (output) `index` of the plan. */
 uint16_t es_io_tensor(es_tables ios, uint32_t index);
 
-/* Scratch the portable executor needs for this step (PLAN_FORMAT.md 8). */
+/* Whether a stage of this kind maps several columns to one. */
+bool es_stage_pools(uint8_t kind);
+/* Columns and channels of what the source of a step gives (PLAN_FORMAT.md 3).
+ * Load repeats a single column only in a step without a stage that pools. */
+void es_step_shape(const es_root *root, const es_step *step, uint32_t *columns,
+                   uint32_t *channels);
+
+/* Scratch the portable executor needs for this step (PLAN_FORMAT.md 8);
+ * UINT32_MAX when it is more than that. */
 uint32_t es_step_scratch(const es_root *root, const es_step *step);
 /* Of that, the part for patches; 0: the Mac reads its input in place. */
 uint32_t es_mac_patch_bytes(const es_root *root, const es_step *step,

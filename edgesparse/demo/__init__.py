@@ -1,0 +1,1 @@
+"""Demonstrations that need nothing but the package: real signals through real models."""

@@ -1,0 +1,205 @@
+"""A .tflite file -> Graph, with TFLite's meaning of every operator.
+
+The file is untrusted. Damage raises ImportFailed at once; what is sound but not executed is
+collected, so that a user sees all of it together.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+from edgesparse.errors import ImportFailed, Unsupported, UnsupportedModel
+from edgesparse.graph.ir import Graph
+from edgesparse.importers.tflite_build import Build
+from edgesparse.importers.tflite_call import Call, DependsOnRefused
+from edgesparse.importers.tflite_ops import HANDLERS
+from edgesparse.importers.tflite_schema import (
+    DTYPES,
+    RawModel,
+    RawOperator,
+    RawTensor,
+    read_model,
+)
+
+STATE = ("it keeps state from one run to the next",
+         "export the model without state; edgesparse makes it streaming by itself")
+REFUSED = {
+    "ASSIGN_VARIABLE": STATE,
+    "CALL_ONCE": STATE,
+    "READ_VARIABLE": STATE,
+    "VAR_HANDLE": STATE,
+    "BIDIRECTIONAL_SEQUENCE_LSTM": ("recurrent layers are not executed",
+                                    "unroll the layer (Keras: unroll=True), or a 1-D convolution"),
+    "LSTM": ("recurrent layers are not executed", "a 1-D convolution"),
+    "SVDF": ("it keeps state from one run to the next", "a 1-D convolution"),
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": (
+        "recurrent layers are not executed",
+        "unroll the layer (Keras: unroll=True), or a 1-D convolution"),
+    "WHILE": ("loops are not executed", "unroll the layer (Keras: unroll=True)"),
+    "IF": ("branches are not executed", "export one branch"),
+    "PRELU": ("a slope per channel is not executed", "LEAKY_RELU, which has one slope, or RELU"),
+    "ELU": ("it is not executed", "RELU, LEAKY_RELU or HARD_SWISH"),
+    "GELU": ("it is not executed", "RELU or HARD_SWISH"),
+}
+"""Operators with a reason and a way out of their own."""
+
+
+def import_tflite(data: bytes, name: str) -> Graph:
+    """Return the graph of a .tflite file; batch is pinned to 1.
+
+    name  how errors call the model
+
+    Raises ImportFailed when the file is damaged and UnsupportedModel, with every refusal, when
+    it needs what edgesparse does not execute.
+    """
+    model = read_model(data, name)
+    build = _build(model)
+    if build.issues:
+        raise UnsupportedModel(name, tuple(build.issues))
+    inputs = tuple(build.values[i].name for i in model.inputs)
+    outputs = tuple(build.values[i].name for i in model.outputs)
+    graph = Graph(
+        name, {t.name: t for t in map(build.value, model.inputs)} | build.tensors,
+        tuple(build.nodes), inputs, outputs, hashlib.sha256(data).digest(),
+    )
+    return graph
+
+
+def check_tflite(data: bytes, name: str) -> tuple[Unsupported, ...]:
+    """Every refusal of a .tflite file, in the order of its operators; none when it imports.
+
+    Raises ImportFailed when the file is damaged.
+    """
+    return tuple(_build(read_model(data, name)).issues)
+
+
+def _build(model: RawModel) -> Build:
+    build = Build(model)
+    if not model.operators:
+        build.issues.append(Unsupported(
+            model.name, "graph", "it has no operators: there is nothing to run",
+            "a model with at least one layer"))
+    _check_buffers(model)
+    _open_inputs(build)
+    for op in model.operators:
+        _check_order(build, op)
+        call = Call(build, op)
+        try:
+            _operator(call)
+        except Unsupported as issue:
+            build.issues.append(issue)
+            _give_up(build, op)
+        except DependsOnRefused:
+            _give_up(build, op)
+    _check_outputs(build)
+    return build
+
+
+def _operator(call: Call) -> None:
+    name = call.op.name
+    if name in HANDLERS:
+        HANDLERS[name](call)
+    elif name.startswith("CUSTOM:"):
+        call.refuse("custom operators are not executed", "builtin operators only")
+    else:
+        call.refuse(*REFUSED.get(name, ("this operator is not executed",
+                                        "an operator of docs/OPERATORS.md")))
+
+
+def _check_buffers(model: RawModel) -> None:
+    for raw in model.tensors:
+        if raw.buffer >= len(model.buffers):
+            raise ImportFailed(f"{model.name}: {raw} is in buffer {raw.buffer}; the file has "
+                               f"{len(model.buffers)}")
+
+
+def _raw(build: Build, index: int, place: object) -> RawTensor:
+    if not 0 <= index < len(build.model.tensors):
+        build.fail(place, f"tensor index {index}; the graph has {len(build.model.tensors)}")
+    return build.model.tensors[index]
+
+
+def _open_inputs(build: Build) -> None:
+    """The graph's inputs: int8 or float32, every dimension fixed, batch 1."""
+    if not build.model.inputs or not build.model.outputs:
+        build.fail("graph", "it has no inputs or no outputs")
+    for index in build.model.inputs:
+        raw = _raw(build, index, "graph inputs")
+        if index in build.values or build.is_constant(raw):
+            build.fail(raw, "a graph input is listed twice or holds data")
+        build.values[index] = build.tensor(raw, raw.shape)
+        reason = _input_refusal(build, raw)
+        if reason:
+            build.issues.append(Unsupported(raw.name, "graph input", *reason))
+
+
+def _input_refusal(build: Build, raw: RawTensor) -> tuple[str, str] | None:
+    tensor = build.values[raw.index]
+    if raw.type == "UINT8":
+        return ("uint8 activations (legacy quantization) are not executed",
+                "re-export with int8 inputs, outputs and activations")
+    if tensor.dtype not in ("int8", "float32"):
+        return (f"{raw.type.lower()} activations are not executed",
+                "re-export with int8 or float32 activations")
+    if tensor.dtype == "int8" and (tensor.quant is None or tensor.quant.per_channel):
+        return "an int8 input needs one scale and zero point", "re-export with full quantization"
+    open_dims = [i for i, n in enumerate(raw.signature) if n == -1 and i > 0]
+    if open_dims:
+        return (f"dimension {open_dims[0]} is dynamic (shape {list(raw.signature)})",
+                "export with fixed shapes")
+    if len(raw.shape) > 1 and raw.shape[0] != 1:
+        return f"its batch is {raw.shape[0]}; one window runs at a time", "export with batch 1"
+    return None
+
+
+def _check_order(build: Build, op: RawOperator) -> None:
+    """Inputs exist before they are read; no tensor is written twice."""
+    for index in op.inputs:
+        if index == -1:
+            continue
+        raw = _raw(build, index, op)
+        if raw.is_variable and index not in build.values:
+            build.values[index] = build.tensor(raw, raw.shape)  # refused by whoever reads it
+        if index not in build.values and index not in build.dequantized and (
+            not build.is_constant(raw)
+        ):
+            build.fail(op, f"it reads {raw}, which nothing before it computes")
+    for index in op.outputs:
+        raw = _raw(build, index, op)
+        if index in build.values or index in build.dequantized or build.is_constant(raw):
+            build.fail(op, f"it writes {raw}, which has a value already")
+    if len(set(op.outputs)) != len(op.outputs):
+        build.fail(op, "it lists an output twice")
+
+
+def _give_up(build: Build, op: RawOperator) -> None:
+    """Later operators are still checked: they see the shapes that the file states."""
+    for index in op.outputs:
+        raw = build.model.tensors[index]
+        build.refused.add(index)
+        build.dequantized.pop(index, None)
+        build.values[index] = build.tensor(raw, raw.shape)
+
+
+def _check_outputs(build: Build) -> None:
+    seen: Sequence[int] = ()
+    for index in build.model.outputs:
+        raw = _raw(build, index, "graph outputs")
+        if index not in build.values and index not in build.dequantized:
+            build.fail(raw, "nothing computes this graph output")
+        seen = (*seen, index)
+    if len(set(seen)) != len(seen):
+        build.fail("graph outputs", "a tensor is listed twice")
+    computed = {name for node in build.nodes for name in node.outputs}
+    for index in seen:
+        tensor = build.value(index)
+        if index in build.refused or tensor.name in computed:
+            continue
+        if build.model.operators:
+            build.issues.append(Unsupported(
+                tensor.name, "graph output", "it is an input or a constant, not a result",
+                "remove this output from the model"))
+
+
+__all__ = ["DTYPES", "check_tflite", "import_tflite"]

@@ -1,0 +1,121 @@
+/* Where an element stands: PLAN_FORMAT.md section 2, and nowhere else.
+ *
+ * An address is base + es_column_at(column) + es_channel_at(channel): in every
+ * layout the two are independent of each other. */
+#ifndef ES_ADDRESS_H
+#define ES_ADDRESS_H
+
+#include <string.h>
+#include "plan/view.h"
+
+typedef struct es_map {
+    const es_place *place;
+    uint32_t first;        /* ring column of column 0 */
+    uint32_t ring_columns; /* 0: no ring */
+} es_map;
+
+/* A tensor that is read, a tensor that is written. */
+typedef struct es_reader {
+    const int8_t *base;
+    es_map map;
+} es_reader;
+
+typedef struct es_writer {
+    int8_t *base;
+    es_map map;
+} es_writer;
+
+/* Heads of the rings are the first words of the arena. */
+static inline uint32_t es_ring_head(const uint8_t *arena, uint32_t ring)
+{
+    uint32_t head;
+    memcpy(&head, arena + 4 * (size_t)ring, sizeof head);
+    return head;
+}
+
+static inline void es_ring_set_head(uint8_t *arena, uint32_t ring,
+                                    uint32_t head)
+{
+    memcpy(arena + 4 * (size_t)ring, &head, sizeof head);
+}
+
+/* The map of a tensor, with its ring's head as it stands now. */
+static inline es_map es_map_of(const uint8_t *arena, const es_ring *rings,
+                               const es_place *place)
+{
+    es_map map = {place, 0, 0};
+    if (place->ring_role != ES_RING_NONE) {
+        uint32_t columns = rings[place->ring].columns;
+        uint32_t first = es_ring_head(arena, (uint32_t)place->ring);
+        if (place->ring_role == ES_RING_VIEW) {
+            uint32_t back = place->columns + place->ring_lag;
+            first = first >= back ? first - back : first + columns - back;
+        }
+        map.first = first;
+        map.ring_columns = columns;
+    }
+    return map;
+}
+
+/* Byte of the arena that the tensor's addresses start from. */
+static inline uint32_t es_base_offset(const es_ring *rings,
+                                      const es_place *place)
+{
+    return place->ring_role != ES_RING_NONE ? rings[place->ring].offset
+                                            : place->offset;
+}
+
+/* Columns before 0 and from `columns` on are the halo's. */
+static inline ptrdiff_t es_column_at(const es_map *map, int32_t column)
+{
+    const es_place *place = map->place;
+    ptrdiff_t pitch = (ptrdiff_t)place->pitch;
+    switch (place->layout) {
+    case ES_LAYOUT_NWC:
+        if (map->ring_columns) {
+            uint32_t at = map->first + (uint32_t)column;
+            at -= at >= map->ring_columns ? map->ring_columns : 0;
+            return (ptrdiff_t)at * pitch;
+        }
+        return column * pitch;
+    case ES_LAYOUT_PLANAR:
+        return column;
+    case ES_LAYOUT_C4:
+        return (ptrdiff_t)column * 4;
+    default: {
+        int32_t phases = place->phases;
+        int32_t at = column >= 0 ? column / phases
+                                 : -((phases - 1 - column) / phases);
+        return (column - at * phases) * (pitch / phases) + at;
+    }
+    }
+}
+
+static inline ptrdiff_t es_channel_at(const es_map *map, uint32_t channel)
+{
+    ptrdiff_t pitch = (ptrdiff_t)map->place->pitch;
+    switch (map->place->layout) {
+    case ES_LAYOUT_NWC:
+        return (ptrdiff_t)channel;
+    case ES_LAYOUT_C4:
+        return (ptrdiff_t)(channel / 4) * pitch + (ptrdiff_t)(channel % 4);
+    default:
+        return (ptrdiff_t)channel * pitch;
+    }
+}
+
+static inline const int8_t *es_read_at(const es_reader *tensor, int32_t column,
+                                       uint32_t channel)
+{
+    return tensor->base + es_column_at(&tensor->map, column) +
+           es_channel_at(&tensor->map, channel);
+}
+
+static inline int8_t *es_write_at(const es_writer *tensor, int32_t column,
+                                  uint32_t channel)
+{
+    return tensor->base + es_column_at(&tensor->map, column) +
+           es_channel_at(&tensor->map, channel);
+}
+
+#endif /* ES_ADDRESS_H */

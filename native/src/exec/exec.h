@@ -1,0 +1,122 @@
+/* How a step is executed: the portable executor, any source and any stages.
+ *
+ * A source gives values in tiles of a few columns by a few channels; a tile
+ * goes through the elementwise stages of its branch at once, and then into
+ * the output, or, in a branch with a stage that needs whole columns (pools,
+ * Mean, Softmax), into the sums of that stage. Everything here was checked by
+ * es_plan_open; nothing here checks. */
+#ifndef ES_EXEC_H
+#define ES_EXEC_H
+
+#include "exec/address.h"
+
+enum {
+    /* Four columns share the decoding of weights; a fifth gains little. */
+    ES_TILE_COLUMNS = 4,
+    ES_TILE_CHANNELS = 16, /* the most rows of a row block */
+    ES_MAX_LEVELS = 4      /* of a branch: I-7 */
+};
+
+typedef struct es_tile {
+    /* int32 of a Mac, later int8 */
+    int32_t value[ES_TILE_COLUMNS][ES_TILE_CHANNELS];
+    uint32_t columns, channels; /* how many */
+    uint32_t column[ES_TILE_COLUMNS];
+    uint16_t channel[ES_TILE_CHANNELS]; /* of the source */
+} es_tile;
+
+/* A part of a tile: channels [from, to), all of one branch. */
+typedef struct es_part {
+    es_tile *tile;
+    uint32_t from, to;
+    uint32_t first_channel; /* of the branch in the source */
+} es_part;
+
+/* A stage that needs whole columns, and the column it is computing. */
+typedef struct es_level {
+    uint8_t stage, kind;
+    int8_t in_zero_point;    /* Mean */
+    const es_window *window; /* pools */
+    uint8_t *buffer;         /* [channels] int32 (AvgPool, Mean) or int8 */
+    uint32_t column;
+    uint32_t taps;   /* columns that may go into it */
+    uint32_t tap;    /* of them, the next to look at */
+    uint32_t inside; /* of them, those that were there */
+} es_level;
+
+/* The branch that is being executed, decoded. */
+typedef struct es_lane {
+    es_branch branch;
+    uint32_t index;
+    es_writer output;
+    /* Its levels, lowest first; no level: values go through all stages. */
+    const es_level *levels;
+    uint32_t level_count;
+} es_lane;
+
+typedef struct es_exec {
+    uint8_t *arena;
+    const es_root *root;
+    es_step step;
+    es_reader input;
+    es_lane lane;
+    /* Bit b: branch b has levels. Those are executed one by one; the others
+     * together in one pass over the columns. */
+    uint32_t has_levels;
+} es_exec;
+
+es_reader es_reader_of(const es_exec *x, uint32_t tensor);
+es_writer es_writer_of(const es_exec *x, uint32_t tensor);
+
+/* Whether the pass that is running takes this channel of the source; then the
+ * lane is the channel's branch. */
+bool es_lane_takes(es_exec *x, uint32_t channel);
+
+/* Give finished values of the source to the lanes; all channels are taken. */
+void es_emit(es_exec *x, es_tile *tile);
+/* The same from inside the lane: values that come out of level `level` - 1,
+ * or with 0 out of the source. */
+void es_lane_emit(es_exec *x, const es_part *part, uint32_t level);
+
+/* Stages [begin, end) of the lane's branch, all elementwise. */
+void es_stages_apply(const es_exec *x, const es_part *part, uint32_t begin,
+                     uint32_t end);
+
+/* Sources. Those that work in tiles: compute `count` columns and emit them. */
+typedef struct es_mac_source {
+    es_mac mac;
+    int8_t *patches;  /* [4][K'] int8; NULL: the input is read in place */
+    uint32_t patch;   /* K' = kernel_h * kernel_w * in_c */
+    uint32_t scratch; /* bytes taken, a multiple of 4 */
+    int32_t zero;     /* subtracted from every input; FOLDED: 0 */
+    /* Of the columns that are computed: [K'] int8 each. */
+    uint32_t columns;
+    const int8_t *x[ES_TILE_COLUMNS];
+} es_mac_source;
+
+void es_mac_begin(const es_exec *x, es_mac_source *source);
+void es_mac_columns(es_exec *x, es_mac_source *source, const uint32_t *columns,
+                    uint32_t count);
+void es_load_columns(es_exec *x, const uint32_t *columns, uint32_t count);
+void es_source_columns(es_exec *x, es_mac_source *source,
+                       const uint32_t *columns, uint32_t count);
+/* The whole step. */
+void es_copy_run(const es_exec *x);
+
+/* Stages with levels: all columns of the lane's output. */
+bool es_stage_has_level(uint8_t kind);
+void es_levels_run(es_exec *x, es_mac_source *source, uint8_t *scratch);
+/* Add the columns of a part to the column that `level` is computing. */
+void es_level_add(const es_level *level, const es_part *part);
+
+/* One column in place: [channels] int8. */
+void es_softmax(int8_t *column, uint32_t channels, const es_stage *stage);
+
+/* Write the zero point before and after the columns of a tensor. */
+void es_halo_fill(const es_writer *tensor);
+
+/* All of a step but the heads of the rings it appends to. */
+void es_step_run(uint8_t *arena, const es_root *root, uint32_t index);
+void es_step_advance(uint8_t *arena, const es_root *root, uint32_t index);
+
+#endif /* ES_EXEC_H */

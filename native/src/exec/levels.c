@@ -1,0 +1,228 @@
+/* Stages that need whole columns: pools, Mean, Softmax.
+ *
+ * Each is a level with a buffer for the column it is computing. A column of a
+ * level is made from columns of the level below, one at a time, down to the
+ * source, which gives up to four at once. Pools that overlap compute what lies
+ * below them again. There are at most 4 levels (I-7), and this is a loop,
+ * not a recursion. */
+#include "exec/exec.h"
+#include "es_assert.h"
+#include "fixedpoint.h"
+
+bool es_stage_has_level(uint8_t kind)
+{
+    return es_stage_pools(kind) || kind == ES_STAGE_SOFTMAX;
+}
+
+static bool sums(uint8_t kind)
+{
+    return kind == ES_STAGE_AVG_POOL || kind == ES_STAGE_MEAN;
+}
+
+static int32_t *sums_of(const es_level *level)
+{
+    return (int32_t *)(void *)level->buffer; /* 4-aligned: I-16 */
+}
+
+static int8_t *bytes_of(const es_level *level)
+{
+    return (int8_t *)level->buffer;
+}
+
+/* ---- one level ---- */
+
+static void begin_column(es_level *level, uint32_t column, uint32_t channels)
+{
+    level->column = column;
+    level->tap = 0;
+    level->inside = 0;
+    if (sums(level->kind)) {
+        memset(level->buffer, 0, channels * sizeof(int32_t));
+    } else {
+        memset(level->buffer, INT8_MIN, channels);
+    }
+}
+
+/* The next column of the level below that goes into this one's column. */
+static bool next_tap(es_level *level, uint32_t *column)
+{
+    if (!level->window) {
+        if (level->tap == level->taps) {
+            return false;
+        }
+        *column = level->kind == ES_STAGE_MEAN ? level->tap : level->column;
+        level->tap++;
+        return true;
+    }
+    const es_window *w = level->window;
+    while (level->tap < level->taps) {
+        uint32_t ky = level->tap / w->kernel_w, kx = level->tap % w->kernel_w;
+        level->tap++;
+        /* Before the first row or column: a huge number. */
+        uint32_t y = level->column / w->out_w * w->stride_h + ky - w->pad_top;
+        uint32_t x = level->column % w->out_w * w->stride_w + kx - w->pad_left;
+        if (y < w->in_h && x < w->in_w) {
+            level->inside++;
+            *column = y * w->in_w + x;
+            return true;
+        }
+    }
+    return false;
+}
+
+void es_level_add(const es_level *level, const es_part *part)
+{
+    const es_tile *tile = part->tile;
+    for (uint32_t r = part->from; r < part->to; r++) {
+        uint32_t channel = tile->channel[r] - part->first_channel;
+        for (uint32_t p = 0; p < tile->columns; p++) {
+            int32_t v = tile->value[p][r];
+            if (sums(level->kind)) {
+                sums_of(level)[channel] += v - level->in_zero_point;
+            } else if (v > bytes_of(level)[channel]) { /* Softmax: only one */
+                bytes_of(level)[channel] = (int8_t)v;
+            }
+        }
+    }
+}
+
+/* Division towards zero, as C's; half of `count` added away from zero. */
+static int32_t average(int32_t sum, int32_t count)
+{
+    return (sum > 0 ? sum + count / 2 : sum - count / 2) / count;
+}
+
+static int32_t result(const es_level *level, const es_stage *stage,
+                      uint32_t channel)
+{
+    int32_t v;
+    switch (level->kind) {
+    case ES_STAGE_SOFTMAX:
+        return bytes_of(level)[channel];
+    case ES_STAGE_MAX_POOL:
+        v = bytes_of(level)[channel];
+        break;
+    case ES_STAGE_AVG_POOL:
+        v = average(sums_of(level)[channel], (int32_t)level->inside);
+        break;
+    default:
+        v = stage->out->zero_point +
+            es_mbqm(sums_of(level)[channel], stage->out->multiplier,
+                    stage->out->shift, stage->rounding);
+        break;
+    }
+    return es_clamp(v, stage->qmin, stage->qmax);
+}
+
+/* The column is complete: give it to what follows. */
+static void end_column(es_exec *x, uint32_t number)
+{
+    const es_level *level = &x->lane.levels[number];
+    const es_branch *branch = &x->lane.branch;
+    es_stage stage;
+    es_stage_view(branch, level->stage, &stage);
+    if (level->kind == ES_STAGE_SOFTMAX) {
+        es_softmax(bytes_of(level), branch->channels, &stage);
+    }
+    es_tile tile;
+    tile.columns = 1;
+    tile.column[0] = level->column;
+    for (uint32_t first = 0; first < branch->channels;
+         first += ES_TILE_CHANNELS) {
+        uint32_t count = branch->channels - first;
+        count = count < ES_TILE_CHANNELS ? count : ES_TILE_CHANNELS;
+        for (uint32_t r = 0; r < count; r++) {
+            tile.channel[r] = (uint16_t)(first + r);
+            tile.value[0][r] = result(level, &stage, first + r);
+        }
+        tile.channels = count;
+        es_part part = {&tile, 0, count, 0};
+        es_lane_emit(x, &part, number + 1);
+    }
+}
+
+/* ---- all levels of a branch ---- */
+
+/* Levels of the lane's branch, lowest first; returns how many. */
+static uint32_t find_levels(const es_exec *x, es_level *levels,
+                            uint8_t *scratch)
+{
+    const es_branch *branch = &x->lane.branch;
+    uint32_t columns, ignored, count = 0;
+    es_step_shape(x->root, &x->step, &columns, &ignored);
+    for (uint32_t i = 0; i < branch->stages.count; i++) {
+        es_stage stage;
+        es_stage_view(branch, i, &stage);
+        if (!es_stage_has_level(stage.kind)) {
+            continue;
+        }
+        es_level *level = &levels[count++];
+        level->stage = (uint8_t)i;
+        level->kind = stage.kind;
+        level->in_zero_point = stage.in_zero_point;
+        level->window = stage.window;
+        level->buffer = scratch;
+        level->taps = 1;
+        if (stage.window) {
+            level->taps = (uint32_t)stage.window->kernel_h *
+                          stage.window->kernel_w;
+            columns = (uint32_t)stage.window->out_h * stage.window->out_w;
+        } else if (stage.kind == ES_STAGE_MEAN) {
+            level->taps = columns;
+            columns = 1;
+        }
+        scratch += sums(stage.kind) ? 4 * branch->channels
+                                    : (branch->channels + 3) / 4 * 4;
+    }
+    return count;
+}
+
+/* All taps of the lowest level's column, four by four. */
+static void add_source(es_exec *x, es_mac_source *source, es_level *level)
+{
+    uint32_t column[ES_TILE_COLUMNS], count = 0;
+    while (next_tap(level, &column[count])) {
+        if (++count == ES_TILE_COLUMNS) {
+            es_source_columns(x, source, column, count);
+            count = 0;
+        }
+    }
+    if (count) {
+        es_source_columns(x, source, column, count);
+    }
+}
+
+/* One column of the highest level. */
+static void run_column(es_exec *x, es_mac_source *source, es_level *levels,
+                       uint32_t column)
+{
+    uint32_t channels = x->lane.branch.channels;
+    uint32_t top = x->lane.level_count - 1, at = top;
+    begin_column(&levels[top], column, channels);
+    for (;;) {
+        uint32_t tap;
+        if (at == 0) {
+            add_source(x, source, &levels[0]);
+        } else if (next_tap(&levels[at], &tap)) {
+            begin_column(&levels[--at], tap, channels);
+            continue;
+        }
+        end_column(x, at);
+        if (at == top) {
+            return;
+        }
+        at++;
+    }
+}
+
+void es_levels_run(es_exec *x, es_mac_source *source, uint8_t *scratch)
+{
+    es_level levels[ES_MAX_LEVELS];
+    x->lane.level_count = find_levels(x, levels, scratch);
+    x->lane.levels = levels;
+    ES_ASSERT(x->lane.level_count > 0);
+    uint32_t columns = x->lane.output.map.place->columns;
+    for (uint32_t column = 0; column < columns; column++) {
+        run_column(x, source, levels, column);
+    }
+}

@@ -1,0 +1,140 @@
+/* Elementwise stages, PLAN_FORMAT.md section 4, on a part of a tile in place.
+ *
+ * Sums stay inside int32 by I-42 and I-43 unless a comment says otherwise. */
+#include "exec/exec.h"
+#include "fixedpoint.h"
+
+/* Parameter lists have one entry per channel, or one. */
+static uint32_t entry(uint32_t count, uint32_t channel)
+{
+    return count > 1 ? channel : 0;
+}
+
+static void requant(const es_stage *stage, const es_part *part)
+{
+    for (uint32_t r = part->from; r < part->to; r++) {
+        uint32_t channel = part->tile->channel[r] - part->first_channel;
+        int32_t multiplier =
+            stage->multiplier.data[entry(stage->multiplier.count, channel)];
+        int shift = stage->shift.data[entry(stage->shift.count, channel)];
+        for (uint32_t p = 0; p < part->tile->columns; p++) {
+            int32_t *v = &part->tile->value[p][r];
+            int32_t scaled = es_mbqm(*v, multiplier, shift, stage->rounding);
+            *v = es_clamp(stage->zero_point + scaled, stage->qmin, stage->qmax);
+        }
+    }
+}
+
+static void clamp(const es_stage *stage, const es_part *part)
+{
+    for (uint32_t p = 0; p < part->tile->columns; p++) {
+        for (uint32_t r = part->from; r < part->to; r++) {
+            int32_t *v = &part->tile->value[p][r];
+            *v = es_clamp(*v, stage->qmin, stage->qmax);
+        }
+    }
+}
+
+static void lut(const es_stage *stage, const es_part *part)
+{
+    for (uint32_t p = 0; p < part->tile->columns; p++) {
+        for (uint32_t r = part->from; r < part->to; r++) {
+            int32_t *v = &part->tile->value[p][r];
+            *v = (int8_t)stage->table.data[*v + 128];
+        }
+    }
+}
+
+static int32_t scale(int32_t x, const es_scaled *by, uint8_t rounding)
+{
+    return es_mbqm(x, by->multiplier, by->shift, rounding);
+}
+
+static int32_t add(const es_stage *stage, int32_t v, int32_t o)
+{
+    int32_t unit = 1 << stage->left_shift; /* |v - zero point| < 2^8 */
+    int32_t a = scale((v - stage->value->zero_point) * unit, stage->value,
+                      stage->rounding);
+    int32_t b = scale((o - stage->other->zero_point) * unit, stage->other,
+                      stage->rounding);
+    int32_t sum = (stage->negate_value ? -a : a) + (stage->negate_other ? -b : b);
+    return stage->out->zero_point + scale(sum, stage->out, stage->rounding);
+}
+
+static int32_t mul(const es_stage *stage, int32_t v, int32_t o)
+{
+    int32_t product =
+        (v - stage->value_zero_point) * (o - stage->other_zero_point);
+    return stage->out->zero_point +
+           scale(product, stage->out, stage->rounding);
+}
+
+/* The sum may need 63 bits (I-44), and its clamp comes before int32. */
+static int32_t add_single_requant(const es_stage *stage, uint32_t channel,
+                                  int32_t v, int32_t o)
+{
+    int32_t multiplier =
+        stage->multiplier.data[entry(stage->multiplier.count, channel)];
+    int32_t other = stage->other_multiplier
+                        .data[entry(stage->other_multiplier.count, channel)];
+    int shift = stage->shift.data[entry(stage->shift.count, channel)];
+    int64_t sum = (int64_t)v * multiplier +
+                  (int64_t)(o - stage->other_zero_point) * other +
+                  ((int64_t)1 << (shift - 1));
+    int64_t result = stage->zero_point + (sum >> shift);
+    return (int32_t)(result < stage->qmin   ? stage->qmin
+                     : result > stage->qmax ? stage->qmax
+                                            : result);
+}
+
+/* Stages with a second tensor, repeated where it has one column or channel. */
+static void with_operand(const es_exec *x, const es_stage *stage,
+                         const es_part *part)
+{
+    es_reader operand = es_reader_of(x, stage->operand);
+    const es_place *place = operand.map.place;
+    ptrdiff_t column_at[ES_TILE_COLUMNS];
+    for (uint32_t p = 0; p < part->tile->columns; p++) {
+        uint32_t column = part->tile->column[p];
+        column_at[p] = es_column_at(
+            &operand.map, place->columns > 1 ? (int32_t)column : 0);
+    }
+    for (uint32_t r = part->from; r < part->to; r++) {
+        uint32_t channel = part->tile->channel[r] - part->first_channel;
+        const int8_t *at =
+            operand.base + es_channel_at(&operand.map,
+                                         place->channels > 1 ? channel : 0);
+        for (uint32_t p = 0; p < part->tile->columns; p++) {
+            int32_t *v = &part->tile->value[p][r], o = at[column_at[p]];
+            int32_t result =
+                stage->kind == ES_STAGE_ADD   ? add(stage, *v, o)
+                : stage->kind == ES_STAGE_MUL ? mul(stage, *v, o)
+                                              : add_single_requant(
+                                                    stage, channel, *v, o);
+            *v = es_clamp(result, stage->qmin, stage->qmax);
+        }
+    }
+}
+
+void es_stages_apply(const es_exec *x, const es_part *part, uint32_t begin,
+                     uint32_t end)
+{
+    for (uint32_t i = begin; i < end; i++) {
+        es_stage stage;
+        es_stage_view(&x->lane.branch, i, &stage);
+        switch (stage.kind) {
+        case ES_STAGE_REQUANT:
+            requant(&stage, part);
+            break;
+        case ES_STAGE_CLAMP:
+            clamp(&stage, part);
+            break;
+        case ES_STAGE_LUT:
+            lut(&stage, part);
+            break;
+        default:
+            with_operand(x, &stage, part);
+            break;
+        }
+    }
+}

@@ -1,0 +1,252 @@
+/* One step: its passes over the columns, and the way of a tile through a
+ * branch. */
+#include "exec/exec.h"
+#include "es_assert.h"
+
+es_reader es_reader_of(const es_exec *x, uint32_t tensor)
+{
+    es_tensor view;
+    es_tensor_view(x->root, tensor, &view);
+    es_reader reader;
+    reader.map = es_map_of(x->arena, x->root->rings, view.place);
+    reader.base =
+        view.data.data
+            ? (const int8_t *)view.data.data
+            : (const int8_t *)x->arena +
+                  es_base_offset(x->root->rings, view.place);
+    return reader;
+}
+
+es_writer es_writer_of(const es_exec *x, uint32_t tensor)
+{
+    es_tensor view;
+    es_tensor_view(x->root, tensor, &view);
+    ES_ASSERT(!view.data.data);
+    es_writer writer;
+    writer.map = es_map_of(x->arena, x->root->rings, view.place);
+    writer.base =
+        (int8_t *)x->arena + es_base_offset(x->root->rings, view.place);
+    return writer;
+}
+
+/* ---- lanes ---- */
+
+static void lane_set(es_exec *x, uint32_t branch)
+{
+    es_branch_view(&x->step, branch, &x->lane.branch);
+    x->lane.index = branch;
+    x->lane.output = es_writer_of(x, x->lane.branch.output);
+    x->lane.levels = NULL;
+    x->lane.level_count = 0;
+}
+
+static bool lane_has(const es_exec *x, uint32_t channel)
+{
+    const es_branch *branch = &x->lane.branch;
+    return channel - branch->first_channel < branch->channels;
+}
+
+bool es_lane_takes(es_exec *x, uint32_t channel)
+{
+    if (x->lane.level_count) { /* a pass for this branch alone */
+        return lane_has(x, channel);
+    }
+    while (!lane_has(x, channel)) {
+        uint32_t next = x->lane.index + 1;
+        lane_set(x, next < x->step.branches.count ? next : 0);
+    }
+    return !(x->has_levels >> x->lane.index & 1);
+}
+
+static void store(const es_exec *x, const es_part *part)
+{
+    const es_writer *output = &x->lane.output;
+    const es_tile *tile = part->tile;
+    for (uint32_t p = 0; p < tile->columns; p++) {
+        int8_t *column = output->base + es_column_at(&output->map,
+                                                     (int32_t)tile->column[p]);
+        for (uint32_t r = part->from; r < part->to; r++) {
+            uint32_t channel = tile->channel[r] - part->first_channel;
+            column[es_channel_at(&output->map, channel)] =
+                (int8_t)tile->value[p][r];
+        }
+    }
+}
+
+void es_lane_emit(es_exec *x, const es_part *part, uint32_t level)
+{
+    const es_lane *lane = &x->lane;
+    bool last = level == lane->level_count;
+    uint32_t begin = level > 0 ? lane->levels[level - 1].stage + 1U : 0;
+    uint32_t end =
+        last ? lane->branch.stages.count : lane->levels[level].stage;
+    es_stages_apply(x, part, begin, end);
+    if (last) {
+        store(x, part);
+    } else {
+        es_level_add(&lane->levels[level], part);
+    }
+}
+
+void es_emit(es_exec *x, es_tile *tile)
+{
+    es_part part = {tile, 0, 0, 0};
+    while (part.to < tile->channels) {
+        bool taken = es_lane_takes(x, tile->channel[part.to]);
+        ES_ASSERT(taken);
+        (void)taken;
+        part.from = part.to;
+        while (part.to < tile->channels && lane_has(x, tile->channel[part.to])) {
+            part.to++;
+        }
+        part.first_channel = x->lane.branch.first_channel;
+        es_lane_emit(x, &part, 0);
+    }
+}
+
+/* ---- sources ---- */
+
+void es_load_columns(es_exec *x, const uint32_t *columns, uint32_t count)
+{
+    const es_place *place = x->input.map.place;
+    uint32_t channels, ignored;
+    es_step_shape(x->root, &x->step, &ignored, &channels);
+    es_tile tile;
+    tile.columns = count;
+    memcpy(tile.column, columns, count * sizeof *columns);
+    tile.channels = 0;
+    for (uint32_t channel = 0; channel < channels; channel++) {
+        if (es_lane_takes(x, channel)) {
+            uint32_t r = tile.channels++;
+            tile.channel[r] = (uint16_t)channel;
+            ptrdiff_t at = es_channel_at(&x->input.map,
+                                         place->channels > 1 ? channel : 0);
+            for (uint32_t p = 0; p < count; p++) {
+                int32_t column = place->columns > 1 ? (int32_t)columns[p] : 0;
+                tile.value[p][r] =
+                    x->input.base[at + es_column_at(&x->input.map, column)];
+            }
+        }
+        if (tile.channels == ES_TILE_CHANNELS ||
+            (channel + 1 == channels && tile.channels)) {
+            es_emit(x, &tile);
+            tile.channels = 0;
+        }
+    }
+}
+
+void es_source_columns(es_exec *x, es_mac_source *source,
+                       const uint32_t *columns, uint32_t count)
+{
+    if (x->step.source_kind == ES_SOURCE_MAC) {
+        es_mac_columns(x, source, columns, count);
+    } else {
+        es_load_columns(x, columns, count);
+    }
+}
+
+/* ---- passes ---- */
+
+static bool branch_has_levels(const es_branch *branch)
+{
+    for (uint32_t i = 0; i < branch->stages.count; i++) {
+        es_stage stage;
+        es_stage_view(branch, i, &stage);
+        if (es_stage_has_level(stage.kind)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The branches without levels, all in one. */
+static void run_elementwise(es_exec *x, es_mac_source *source)
+{
+    uint32_t columns, ignored;
+    es_step_shape(x->root, &x->step, &columns, &ignored);
+    for (uint32_t first = 0; first < columns; first += ES_TILE_COLUMNS) {
+        uint32_t column[ES_TILE_COLUMNS], count = 0;
+        while (count < ES_TILE_COLUMNS && first + count < columns) {
+            column[count] = first + count;
+            count++;
+        }
+        es_source_columns(x, source, column, count);
+    }
+}
+
+static void run_tiles(es_exec *x)
+{
+    es_mac_source source;
+    uint8_t *scratch = x->arena + x->step.scratch_offset;
+    if (x->step.source_kind == ES_SOURCE_MAC) {
+        es_mac_begin(x, &source);
+        scratch += source.scratch;
+    }
+    uint32_t branches = x->step.branches.count;
+    for (uint32_t b = 0; b < branches; b++) {
+        lane_set(x, b);
+        x->has_levels |= (uint32_t)branch_has_levels(&x->lane.branch) << b;
+    }
+    if (x->has_levels != (1U << branches) - 1) {
+        lane_set(x, 0);
+        run_elementwise(x, &source);
+    }
+    for (uint32_t b = 0; b < branches; b++) {
+        if (x->has_levels >> b & 1) {
+            lane_set(x, b);
+            es_levels_run(x, &source, scratch);
+        }
+    }
+}
+
+void es_halo_fill(const es_writer *tensor)
+{
+    const es_place *place = tensor->map.place;
+    int32_t halo = place->halo * (int32_t)place->phases;
+    int32_t columns = (int32_t)place->columns;
+    for (int32_t i = 0; i < halo; i++) {
+        for (uint32_t channel = 0; channel < place->channels; channel++) {
+            *es_write_at(tensor, -1 - i, channel) = place->zero_point;
+            *es_write_at(tensor, columns + i, channel) = place->zero_point;
+        }
+    }
+}
+
+void es_step_run(uint8_t *arena, const es_root *root, uint32_t index)
+{
+    es_exec x;
+    x.arena = arena;
+    x.root = root;
+    x.has_levels = 0;
+    es_step_view(root, index, &x.step);
+    x.input = es_reader_of(&x, x.step.input);
+    if (x.step.source_kind == ES_SOURCE_COPY) {
+        es_copy_run(&x);
+    } else {
+        run_tiles(&x);
+    }
+    for (uint32_t b = 0; b < x.step.branches.count; b++) {
+        lane_set(&x, b);
+        es_halo_fill(&x.lane.output);
+    }
+}
+
+void es_step_advance(uint8_t *arena, const es_root *root, uint32_t index)
+{
+    es_step step;
+    es_step_view(root, index, &step);
+    for (uint32_t b = 0; b < step.branches.count; b++) {
+        es_branch branch;
+        es_tensor output;
+        es_branch_view(&step, b, &branch);
+        es_tensor_view(root, branch.output, &output);
+        const es_place *place = output.place;
+        if (place->ring_role == ES_RING_APPEND) {
+            uint32_t ring = (uint32_t)place->ring;
+            uint32_t head = es_ring_head(arena, ring) + place->columns;
+            uint32_t columns = root->rings[ring].columns;
+            es_ring_set_head(arena, ring,
+                             head >= columns ? head - columns : head);
+        }
+    }
+}

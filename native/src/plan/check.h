@@ -1,0 +1,75 @@
+/* The parts of es_plan_open. Each checks invariants of PLAN_FORMAT.md section
+ * 10 (named beside it) that may rely on those of the parts before it.
+ *
+ * Work: a part is linear in what it reads, and one step can reach no more
+ * bytes than the FlatBuffer has (I-8), so all of it is bounded by
+ * (steps + 1) * N, and by ES_MAX_LOOKS for I-26. Nothing recurses; nothing is
+ * stored but a few hundred bytes of stack. */
+#ifndef ES_PLAN_CHECK_H
+#define ES_PLAN_CHECK_H
+
+#include "plan/view.h"
+
+enum {
+    ES_MAX_COLUMNS = 1 << 24,  /* also of what passes between two stages */
+    ES_MAX_CHANNELS = 65535,
+    ES_MAX_LOOKS = 1 << 24     /* I-26: looks at a writer, in all */
+};
+
+typedef struct es_check {
+    es_plan plan; /* bytes and size; root once it is known */
+    es_root root;
+    es_status status; /* what a refusal returns */
+    es_fault fault;
+    uint32_t looks; /* I-26 */
+} es_check;
+
+/* Note why the plan is refused; always false. */
+bool es_refuse(es_check *check, uint16_t invariant, int32_t index);
+
+/* I-1 to I-4: trailer, checksum, identifier; fills check->plan. */
+bool es_check_file(es_check *check, const uint8_t *bytes, size_t size);
+/* I-5, I-7, I-8: every table, vector and string. */
+bool es_check_structure(es_check *check);
+/* I-10 to I-17 but scratch: check->root is filled from here on. */
+bool es_check_tensors(es_check *check);
+/* Everything of every step, through the parts below. */
+bool es_check_steps(es_check *check);
+/* I-60 to I-62. */
+bool es_check_whole(es_check *check);
+
+/* Of one step. Those that return a number return the invariant broken, or 0. */
+
+/* Where values are on their way through a branch. */
+typedef struct es_flow {
+    uint32_t columns, channels;
+} es_flow;
+
+/* I-30 to I-32; `input` is the Mac's. */
+uint16_t es_check_geometry(const es_geometry *geometry, const es_place *input);
+/* I-30, I-33: a pool over `columns` columns. */
+uint16_t es_check_window(const es_window *window, uint32_t columns);
+/* I-34. */
+uint16_t es_check_copy(const es_copy *copy, const es_place *input,
+                       const es_place *output);
+/* I-40 to I-45 of one stage, but I-43 of a Mac. `in` comes in. */
+uint16_t es_check_arithmetic(const es_stage *stage, const es_flow *in);
+/* I-43 of a Mac, I-50 to I-57. */
+bool es_check_weights(es_check *check, const es_step *step, const es_mac *mac);
+bool es_check_sums(es_check *check, const es_step *step, const es_mac *mac);
+/* I-16 of a step's scratch, I-24 to I-26. */
+bool es_check_memory(es_check *check, const es_step *step, uint32_t index);
+/* I-26 for the plan's outputs. */
+bool es_check_results(es_check *check);
+
+/* The bytes of the arena from the first to the last one of a tensor, halo and
+ * gaps included; a constant has none, a ring tensor has its ring. */
+typedef struct es_extent {
+    int64_t first, end;
+} es_extent;
+
+es_extent es_place_extent(const es_place *place); /* neither ring nor const */
+es_extent es_tensor_extent(const es_root *root, uint32_t index);
+bool es_extents_overlap(es_extent a, es_extent b);
+
+#endif /* ES_PLAN_CHECK_H */

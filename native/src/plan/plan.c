@@ -1,0 +1,58 @@
+#include "plan/check.h"
+
+bool es_refuse(es_check *check, uint16_t invariant, int32_t index)
+{
+    check->fault.invariant = invariant;
+    check->fault.index = index;
+    return false;
+}
+
+/* I-6. An older core meets a newer plan here, or at the trailer. */
+static bool format_is_known(es_check *check)
+{
+    es_root_view(&check->plan, &check->root);
+    if (check->root.format != ES_PLAN_FORMAT) {
+        check->status = ES_ERR_VERSION;
+        return es_refuse(check, 6, -1);
+    }
+    return true;
+}
+
+es_status es_plan_open(es_plan *plan, const void *bytes, size_t size,
+                       es_fault *fault)
+{
+    es_check check = {
+        .status = ES_ERR_FILE, .fault = {.step = -1, .index = -1}, .looks = 0};
+
+    if (plan == NULL || bytes == NULL) {
+        return ES_ERR_ARG;
+    }
+    if (es_check_file(&check, bytes, size) && es_check_structure(&check) &&
+        format_is_known(&check) && es_check_tensors(&check) &&
+        es_check_steps(&check) && es_check_whole(&check)) {
+        *plan = check.plan;
+        return ES_OK;
+    }
+    if (fault != NULL) {
+        *fault = check.fault;
+    }
+    return check.status;
+}
+
+es_status es_plan_info(const es_plan *plan, es_info *info)
+{
+    es_root root;
+    if (plan == NULL || info == NULL) {
+        return ES_ERR_ARG;
+    }
+    es_root_view(plan, &root);
+    info->ram_bytes = root.arena_bytes;
+    info->state_bytes = root.state_bytes;
+    info->flash_bytes = (plan->size + 15) / 16 * 16 + 64;
+    info->steps = root.steps.count;
+    info->inputs = root.inputs.count;
+    info->outputs = root.outputs.count;
+    info->config = root.config;
+    info->source_sha256 = root.source_sha256.data;
+    return ES_OK;
+}

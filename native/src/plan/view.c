@@ -1,0 +1,264 @@
+#include "plan/view.h"
+
+#include "plan/fb.h"
+
+/* An absent index: somewhere to point, nothing to read. */
+static const uint8_t no_bytes[1] = {0};
+
+void es_root_view(const es_plan *plan, es_root *view)
+{
+    const uint8_t *t = plan->bytes + plan->root;
+    const uint8_t *golden = es_fb_table(t, ES_SLOT(Plan, golden));
+    es_bytes rings = es_fb_bytes(t, ES_SLOT(Plan, rings));
+    es_bytes none = {NULL, 0};
+
+    view->format = es_fb_u16(t, ES_SLOT(Plan, format));
+    view->config = es_fb_u32(t, ES_SLOT(Plan, config));
+    view->state_bytes = es_fb_u32(t, ES_SLOT(Plan, state_bytes));
+    view->arena_bytes = es_fb_u32(t, ES_SLOT(Plan, arena_bytes));
+    view->tensors = es_fb_tables(t, ES_SLOT(Plan, tensors));
+    view->steps = es_fb_tables(t, ES_SLOT(Plan, steps));
+    view->inputs = es_fb_tables(t, ES_SLOT(Plan, inputs));
+    view->outputs = es_fb_tables(t, ES_SLOT(Plan, outputs));
+    view->rings = (const es_ring *)(const void *)rings.data;
+    view->ring_count = rings.count;
+    view->has_golden = golden != NULL;
+    view->golden_seed = 0;
+    view->golden_trace_crc = 0;
+    view->golden_outputs = none;
+    if (golden != NULL) {
+        view->golden_seed = es_fb_u32(golden, ES_SLOT(Golden, seed));
+        view->golden_trace_crc = es_fb_u32(golden, ES_SLOT(Golden, trace_crc));
+        view->golden_outputs = es_fb_bytes(golden, ES_SLOT(Golden, outputs));
+    }
+    view->source_sha256 = es_fb_bytes(t, ES_SLOT(Plan, source_sha256));
+}
+
+void es_tensor_view(const es_root *root, uint32_t index, es_tensor *view)
+{
+    const uint8_t *t = es_fb_element(root->tensors, index);
+    view->place =
+        (const es_place *)(const void *)es_fb_field(t, ES_SLOT(Tensor, place));
+    view->shape = es_fb_u32s(t, ES_SLOT(Tensor, shape));
+    view->data = es_fb_bytes(t, ES_SLOT(Tensor, data));
+}
+
+void es_step_view(const es_root *root, uint32_t index, es_step *view)
+{
+    const uint8_t *t = es_fb_element(root->steps, index);
+    view->input = es_fb_u16(t, ES_SLOT(Step, input));
+    view->source_kind = es_fb_u8(t, ES_SLOT(Step, source_type), 0);
+    view->source = es_fb_table(t, ES_SLOT(Step, source));
+    view->branches = es_fb_tables(t, ES_SLOT(Step, branches));
+    view->scratch_offset = es_fb_u32(t, ES_SLOT(Step, scratch_offset));
+    view->scratch_bytes = es_fb_u32(t, ES_SLOT(Step, scratch_bytes));
+}
+
+void es_mac_view(const es_step *step, es_mac *view)
+{
+    const uint8_t *t = step->source;
+    const uint8_t *w = es_fb_table(t, ES_SLOT(Mac, weights));
+    view->geometry = (const es_geometry *)(const void *)es_fb_field(
+        t, ES_SLOT(Mac, geometry));
+    view->weights.rows = es_fb_u32(w, ES_SLOT(Weights, rows));
+    view->weights.cols = es_fb_u32(w, ES_SLOT(Weights, cols));
+    view->weights.row_order = es_fb_u16s(w, ES_SLOT(Weights, row_order));
+    view->weights.groups = es_fb_tables(w, ES_SLOT(Weights, groups));
+    view->bias = es_fb_i32s(t, ES_SLOT(Mac, bias));
+    view->bias_form = es_fb_u8(t, ES_SLOT(Mac, bias_form), 0);
+}
+
+void es_copy_view(const es_step *step, es_copy *view)
+{
+    const uint8_t *t = step->source;
+    view->dims = es_fb_u32s(t, ES_SLOT(Copy, dims));
+    view->in_offset = es_fb_i32(t, ES_SLOT(Copy, in_offset));
+    view->in_strides = es_fb_i32s(t, ES_SLOT(Copy, in_strides));
+    view->out_offset = es_fb_i32(t, ES_SLOT(Copy, out_offset));
+    view->out_strides = es_fb_i32s(t, ES_SLOT(Copy, out_strides));
+    view->fill = es_fb_u8(t, ES_SLOT(Copy, fill), 0) != 0;
+    view->fill_value = es_fb_i8(t, ES_SLOT(Copy, fill_value));
+}
+
+void es_branch_view(const es_step *step, uint32_t index, es_branch *view)
+{
+    const uint8_t *t = es_fb_element(step->branches, index);
+    view->first_channel = es_fb_u32(t, ES_SLOT(Branch, first_channel));
+    view->channels = es_fb_u32(t, ES_SLOT(Branch, channels));
+    view->output = es_fb_u16(t, ES_SLOT(Branch, output));
+    view->stages = es_fb_tables(t, ES_SLOT(Branch, stages));
+}
+
+void es_row_group_view(const es_weights *weights, uint32_t index,
+                       es_row_group *view)
+{
+    const uint8_t *t = es_fb_element(weights->groups, index);
+    view->first_row = es_fb_u32(t, ES_SLOT(RowGroup, first_row));
+    view->row_count = es_fb_u32(t, ES_SLOT(RowGroup, row_count));
+    view->nnz = es_fb_u32(t, ES_SLOT(RowGroup, nnz));
+    view->encoding = es_fb_u8(t, ES_SLOT(RowGroup, encoding), 0);
+    view->packing = es_fb_u8(t, ES_SLOT(RowGroup, packing), 0);
+    view->block_rows = es_fb_u8(t, ES_SLOT(RowGroup, block_rows), 1);
+    view->block_cols = es_fb_u8(t, ES_SLOT(RowGroup, block_cols), 1);
+    view->n = es_fb_u8(t, ES_SLOT(RowGroup, n), 0);
+    view->m = es_fb_u8(t, ES_SLOT(RowGroup, m), 0);
+    view->index_bits = es_fb_u8(t, ES_SLOT(RowGroup, index_bits), 0);
+    view->values = es_fb_i8s(t, ES_SLOT(RowGroup, values));
+    view->index = es_fb_bytes(t, ES_SLOT(RowGroup, index));
+    if (view->index.data == NULL) {
+        view->index.data = no_bytes;
+    }
+}
+
+uint16_t es_io_tensor(es_tables ios, uint32_t index)
+{
+    return es_fb_u16(es_fb_element(ios, index), ES_SLOT(Io, tensor));
+}
+
+/* ---- what follows from the views ---- */
+
+bool es_stage_pools(uint8_t kind)
+{
+    return kind == ES_STAGE_MAX_POOL || kind == ES_STAGE_AVG_POOL ||
+           kind == ES_STAGE_MEAN;
+}
+
+static bool step_pools(const es_step *step)
+{
+    es_branch branch;
+    es_stage stage;
+    for (uint32_t b = 0; b < step->branches.count; b++) {
+        es_branch_view(step, b, &branch);
+        for (uint32_t s = 0; s < branch.stages.count; s++) {
+            es_stage_view(&branch, s, &stage);
+            if (es_stage_pools(stage.kind)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+void es_step_shape(const es_root *root, const es_step *step, uint32_t *columns,
+                   uint32_t *channels)
+{
+    es_branch branch;
+    es_tensor input, output;
+
+    if (step->source_kind == ES_SOURCE_MAC) {
+        es_mac mac;
+        es_mac_view(step, &mac);
+        *columns = (uint32_t)mac.geometry->out_h * mac.geometry->out_w;
+        *channels = mac.geometry->rows;
+        return;
+    }
+    es_branch_view(step, 0, &branch);
+    es_tensor_view(root, branch.output, &output);
+    if (step->source_kind == ES_SOURCE_COPY) {
+        *columns = output.place->columns;
+        *channels = output.place->channels;
+        return;
+    }
+    es_tensor_view(root, step->input, &input);
+    *columns = input.place->columns;
+    *channels = input.place->channels;
+    if (*columns == 1 && !step_pools(step)) {
+        *columns = output.place->columns;
+    }
+    if (*channels == 1) {
+        *channels = 0;
+        for (uint32_t b = 0; b < step->branches.count; b++) {
+            es_branch_view(step, b, &branch);
+            *channels += branch.channels;
+        }
+    }
+}
+
+static uint64_t round_up_4(uint64_t bytes)
+{
+    return (bytes + 3) & ~(uint64_t)3;
+}
+
+/* Whether every tap of every position is an element of the input. */
+static bool taps_are_inside(const es_geometry *g)
+{
+    uint64_t end_h = (uint64_t)(g->out_h - 1u) * g->stride_h +
+                     (uint64_t)(g->kernel_h - 1u) * g->dilation_h + 1;
+    uint64_t end_w = (uint64_t)(g->out_w - 1u) * g->stride_w +
+                     (uint64_t)(g->kernel_w - 1u) * g->dilation_w + 1;
+    return g->pad_top == 0 && g->pad_left == 0 && end_h <= g->in_h &&
+           end_w <= g->in_w;
+}
+
+static uint64_t patch_bytes(const es_root *root, const es_step *step,
+                            const es_geometry *g)
+{
+    es_tensor input;
+    const es_place *place;
+    uint64_t positions = (uint64_t)g->out_h * g->out_w;
+
+    es_tensor_view(root, step->input, &input);
+    place = input.place;
+    if (place->layout == ES_LAYOUT_NWC && taps_are_inside(g)) {
+        /* A position is one column, or columns that follow each other. */
+        if (g->kernel_h == 1 && g->kernel_w == 1) {
+            return 0;
+        }
+        if (g->kernel_h == 1 && g->dilation_w == 1 && place->pitch == g->in_c &&
+            place->ring < 0) {
+            return 0;
+        }
+    }
+    if (positions > 4) {
+        positions = 4;
+    }
+    return positions * g->kernel_h * g->kernel_w * g->in_c;
+}
+
+/* Bytes the stages of one branch need. */
+static uint64_t branch_scratch(const es_branch *branch)
+{
+    uint64_t bytes = 0;
+    es_stage stage;
+    for (uint32_t s = 0; s < branch->stages.count; s++) {
+        es_stage_view(branch, s, &stage);
+        if (stage.kind == ES_STAGE_AVG_POOL || stage.kind == ES_STAGE_MEAN) {
+            bytes += (uint64_t)branch->channels * 4; /* int32 sums */
+        } else if (stage.kind == ES_STAGE_MAX_POOL ||
+                   stage.kind == ES_STAGE_SOFTMAX) {
+            bytes += round_up_4(branch->channels);
+        }
+    }
+    return bytes;
+}
+
+static uint32_t saturate(uint64_t bytes)
+{
+    return bytes > UINT32_MAX ? UINT32_MAX : (uint32_t)bytes;
+}
+
+uint32_t es_step_scratch(const es_root *root, const es_step *step)
+{
+    uint64_t patches = 0, most = 0;
+    if (step->source_kind == ES_SOURCE_MAC) {
+        es_mac mac;
+        es_mac_view(step, &mac);
+        patches = round_up_4(patch_bytes(root, step, mac.geometry));
+    }
+    for (uint32_t b = 0; b < step->branches.count; b++) {
+        es_branch branch;
+        uint64_t bytes;
+        es_branch_view(step, b, &branch);
+        bytes = branch_scratch(&branch);
+        if (bytes > most) {
+            most = bytes;
+        }
+    }
+    return saturate(patches + most);
+}
+
+uint32_t es_mac_patch_bytes(const es_root *root, const es_step *step,
+                            const es_mac *mac)
+{
+    return saturate(patch_bytes(root, step, mac->geometry));
+}

@@ -1,0 +1,109 @@
+/* The ten kinds of stage, each decoded into the fields it has. */
+#include "plan/fb.h"
+
+#include <string.h>
+
+static const es_scaled *scaled(const uint8_t *t, uint32_t slot)
+{
+    return (const es_scaled *)(const void *)es_fb_field(t, slot);
+}
+
+static const es_window *window(const uint8_t *t, uint32_t slot)
+{
+    return (const es_window *)(const void *)es_fb_field(t, slot);
+}
+
+/* Fields by the same name in several tables. */
+#define RANGE(view, t, table)                                                  \
+    ((view)->qmin = es_fb_i8(t, ES_SLOT(table, qmin)),                         \
+     (view)->qmax = es_fb_i8(t, ES_SLOT(table, qmax)))
+#define ROUNDING(view, t, table)                                               \
+    ((view)->rounding = es_fb_u8(t, ES_SLOT(table, rounding), 0))
+
+static void add_view(const uint8_t *t, es_stage *view)
+{
+    view->operand = es_fb_u16(t, ES_SLOT(Add, operand));
+    view->left_shift = es_fb_u8(t, ES_SLOT(Add, left_shift), 0);
+    view->value = scaled(t, ES_SLOT(Add, value));
+    view->other = scaled(t, ES_SLOT(Add, other));
+    view->out = scaled(t, ES_SLOT(Add, out));
+    view->negate_value = es_fb_u8(t, ES_SLOT(Add, negate_value), 0) != 0;
+    view->negate_other = es_fb_u8(t, ES_SLOT(Add, negate_other), 0) != 0;
+    RANGE(view, t, Add);
+    ROUNDING(view, t, Add);
+}
+
+static void mul_view(const uint8_t *t, es_stage *view)
+{
+    view->operand = es_fb_u16(t, ES_SLOT(Mul, operand));
+    view->value_zero_point = es_fb_i8(t, ES_SLOT(Mul, value_zero_point));
+    view->other_zero_point = es_fb_i8(t, ES_SLOT(Mul, other_zero_point));
+    view->out = scaled(t, ES_SLOT(Mul, out));
+    RANGE(view, t, Mul);
+    ROUNDING(view, t, Mul);
+}
+
+static void add_single_requant_view(const uint8_t *t, es_stage *view)
+{
+    view->operand = es_fb_u16(t, ES_SLOT(AddSingleRequant, operand));
+    view->other_zero_point =
+        es_fb_i8(t, ES_SLOT(AddSingleRequant, other_zero_point));
+    view->multiplier = es_fb_i32s(t, ES_SLOT(AddSingleRequant, multiplier));
+    view->other_multiplier =
+        es_fb_i32s(t, ES_SLOT(AddSingleRequant, other_multiplier));
+    view->shift = es_fb_i8s(t, ES_SLOT(AddSingleRequant, shift));
+    view->zero_point = es_fb_i8(t, ES_SLOT(AddSingleRequant, zero_point));
+    RANGE(view, t, AddSingleRequant);
+}
+
+void es_stage_view(const es_branch *branch, uint32_t index, es_stage *view)
+{
+    const uint8_t *stage = es_fb_element(branch->stages, index);
+    const uint8_t *t = es_fb_table(stage, ES_SLOT(Stage, body));
+
+    memset(view, 0, sizeof *view);
+    view->kind = es_fb_u8(stage, ES_SLOT(Stage, body_type), 0);
+    switch (view->kind) {
+    case ES_STAGE_REQUANT:
+        view->multiplier = es_fb_i32s(t, ES_SLOT(Requant, multiplier));
+        view->shift = es_fb_i8s(t, ES_SLOT(Requant, shift));
+        view->zero_point = es_fb_i8(t, ES_SLOT(Requant, zero_point));
+        RANGE(view, t, Requant);
+        ROUNDING(view, t, Requant);
+        break;
+    case ES_STAGE_CLAMP:
+        RANGE(view, t, Clamp);
+        break;
+    case ES_STAGE_LUT:
+        view->table = es_fb_bytes(t, ES_SLOT(Lut, table));
+        break;
+    case ES_STAGE_ADD:
+        add_view(t, view);
+        break;
+    case ES_STAGE_MUL:
+        mul_view(t, view);
+        break;
+    case ES_STAGE_ADD_SINGLE_REQUANT:
+        add_single_requant_view(t, view);
+        break;
+    case ES_STAGE_MAX_POOL:
+        view->window = window(t, ES_SLOT(MaxPool, window));
+        RANGE(view, t, MaxPool);
+        break;
+    case ES_STAGE_AVG_POOL:
+        view->window = window(t, ES_SLOT(AvgPool, window));
+        RANGE(view, t, AvgPool);
+        break;
+    case ES_STAGE_MEAN:
+        view->in_zero_point = es_fb_i8(t, ES_SLOT(Mean, in_zero_point));
+        view->out = scaled(t, ES_SLOT(Mean, scaled));
+        RANGE(view, t, Mean);
+        ROUNDING(view, t, Mean);
+        break;
+    default: /* ES_STAGE_SOFTMAX: I-5 knows no other */
+        view->softmax_multiplier = es_fb_i32(t, ES_SLOT(Softmax, multiplier));
+        view->softmax_diff_min = es_fb_i32(t, ES_SLOT(Softmax, diff_min));
+        view->softmax_shift = es_fb_i8(t, ES_SLOT(Softmax, shift));
+        break;
+    }
+}
