@@ -25,6 +25,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="rewrite the files under tests/golden instead of comparing with them",
     )
+    parser.addoption(
+        "--mutants",
+        type=int,
+        default=1500,
+        help="how many damaged .tflite files to import (default 1500)",
+    )
 
 
 def pytest_configure() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from edgesparse.graph.ir import Array, Shape
 from edgesparse.plan import model as pm
-from edgesparse.plan.places import addresses, halo_addresses
+from edgesparse.plan.places import extent
 from edgesparse.plan.wire import round_up
 from edgesparse.quantize.fixedpoint import Rounding, quantize_multipliers
 from edgesparse.sparsity.formats import Dense, Format
@@ -45,10 +45,9 @@ class PlanBuilder:
             zero_point=zero_point, **place)
         if not full.pitch:
             full = replace(full, pitch=tight_pitch(full))
-        every = np.concatenate([addresses(full).ravel(), halo_addresses(full).ravel()])
-        first = round_up(self._end, 16)
-        self._end = first + int(every.max() - every.min()) + 1
-        full = replace(full, offset=first - int(every.min()))
+        (low, high), first = extent(full), round_up(self._end, 16)
+        self._end = first + high - low
+        full = replace(full, offset=first - low)
         return self._add(shape, full, scale)
 
     def part(self, whole: int, first_channel: int, channels: int) -> int:

@@ -8,12 +8,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
 Cell = str | int | float | Text | None
+GAP = 2
+"""Spaces between columns."""
+NARROWEST = 12
+"""Characters the first column keeps, whatever the others need."""
 
 
 def stdout() -> Console:
@@ -50,22 +55,38 @@ def _finite(data: Any) -> Any:
     return data
 
 
-def table(
-    columns: Sequence[str], rows: Iterable[Sequence[Cell]], title: str = "", flexible: int = 0
-) -> None:
-    """Print a table. A name ending in ">" is right-aligned; `flexible` is cut where space lacks."""
-    out = Table(
-        box=None, pad_edge=False, padding=(0, 1), title=title or None, title_justify="left",
-        title_style="bold", header_style="dim")
-    for number, name in enumerate(columns):
-        flexes = number == flexible
-        out.add_column(
-            name.rstrip(">"), justify="right" if name.endswith(">") else "left",
-            no_wrap=True, overflow="ellipsis", min_width=8 if flexes else None,
-            ratio=None)
-    for row in rows:
-        out.add_row(*(cell if isinstance(cell, Text) else Text(_text(cell)) for cell in row))
-    stdout().print(out)
+def table(columns: Sequence[str], rows: Iterable[Sequence[Cell]], title: str = "") -> None:
+    """Print a table; a column whose name ends in ">" is aligned to the right.
+
+    The first column is cut in the middle where the others leave it too little room.
+    """
+    cells = [[_cell(value) for value in row] for row in rows]
+    names = [name.rstrip(">") for name in columns]
+    console = stdout()
+    widths = [max([cell_len(name), *(row[i].cell_len for row in cells)])
+              for i, name in enumerate(names)]
+    room = max(console.width - sum(widths[1:]) - GAP * (len(names) - 1), NARROWEST)
+    out = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="dim",
+                title=title or None, title_justify="left", title_style="bold")
+    for column in columns:
+        out.add_column(column.rstrip(">"), justify="right" if column.endswith(">") else "left",
+                       no_wrap=True, overflow="crop")
+    for first, *rest in cells:
+        out.add_row(shortened(first, room), *rest)
+    console.print(out, crop=False, width=max(console.width, min(room, widths[0]) + sum(widths[1:])
+                                             + GAP * len(names)))
+
+
+def shortened(text: Text, room: int) -> Text:
+    """`text` in `room` characters: the middle goes, names differ at their ends."""
+    if text.cell_len <= room:
+        return text
+    head = (room - 1) // 2
+    return Text.assemble(text[:head], "…", text[len(text) - (room - 1 - head) :])
+
+
+def _cell(value: Cell) -> Text:
+    return value if isinstance(value, Text) else Text(_text(value))
 
 
 def _text(cell: Cell) -> str:

@@ -58,7 +58,8 @@ def _tensors(graph: Graph, after: str) -> None:
         if tensor.kept is not None and (
             len(tensor.kept) != tensor.channels or list(tensor.kept) != sorted(set(tensor.kept))
         ):
-            raise GraphInvalid(f"{where}: {len(tensor.kept)} numbers for {tensor.channels} channels")
+            raise GraphInvalid(f"{where}: keeps {len(tensor.kept)} of the model's channels, has "
+                               f"{tensor.channels}")
         quant = tensor.quant
         if quant is not None:
             entries = 1 if quant.axis is None else tensor.shape[quant.axis]

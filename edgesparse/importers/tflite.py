@@ -7,21 +7,16 @@ collected, so that a user sees all of it together.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
 
 from edgesparse.errors import ImportFailed, Unsupported, UnsupportedModel
 from edgesparse.graph.ir import Graph
 from edgesparse.importers.tflite_build import Build
 from edgesparse.importers.tflite_call import Call, DependsOnRefused
 from edgesparse.importers.tflite_ops import HANDLERS
-from edgesparse.importers.tflite_schema import (
-    DTYPES,
-    RawModel,
-    RawOperator,
-    RawTensor,
-    read_model,
-)
+from edgesparse.importers.tflite_schema import RawModel, RawOperator, RawTensor, read_model
 
+UNKNOWN = ("this operator is not executed",
+           "express it by supported operators, or do its work outside the model")
 STATE = ("it keeps state from one run to the next",
          "export the model without state; edgesparse makes it streaming by itself")
 REFUSED = {
@@ -59,11 +54,9 @@ def import_tflite(data: bytes, name: str) -> Graph:
         raise UnsupportedModel(name, tuple(build.issues))
     inputs = tuple(build.values[i].name for i in model.inputs)
     outputs = tuple(build.values[i].name for i in model.outputs)
-    graph = Graph(
-        name, {t.name: t for t in map(build.value, model.inputs)} | build.tensors,
-        tuple(build.nodes), inputs, outputs, hashlib.sha256(data).digest(),
-    )
-    return graph
+    tensors = {build.values[i].name: build.values[i] for i in model.inputs} | build.tensors
+    digest = hashlib.sha256(data).digest()
+    return Graph(name, tensors, tuple(build.nodes), inputs, outputs, digest)
 
 
 def check_tflite(data: bytes, name: str) -> tuple[Unsupported, ...]:
@@ -103,8 +96,7 @@ def _operator(call: Call) -> None:
     elif name.startswith("CUSTOM:"):
         call.refuse("custom operators are not executed", "builtin operators only")
     else:
-        call.refuse(*REFUSED.get(name, ("this operator is not executed",
-                                        "an operator of docs/OPERATORS.md")))
+        call.refuse(*REFUSED.get(name, UNKNOWN))
 
 
 def _check_buffers(model: RawModel) -> None:
@@ -126,8 +118,10 @@ def _open_inputs(build: Build) -> None:
         build.fail("graph", "it has no inputs or no outputs")
     for index in build.model.inputs:
         raw = _raw(build, index, "graph inputs")
-        if index in build.values or build.is_constant(raw):
-            build.fail(raw, "a graph input is listed twice or holds data")
+        if 0 in raw.shape or build.is_constant(raw):
+            build.fail(raw, "a graph input is a constant, or has no elements")
+        if index in build.values:
+            build.fail(raw, "a graph input is listed twice")
         build.values[index] = build.tensor(raw, raw.shape)
         reason = _input_refusal(build, raw)
         if reason:
@@ -183,16 +177,14 @@ def _give_up(build: Build, op: RawOperator) -> None:
 
 
 def _check_outputs(build: Build) -> None:
-    seen: Sequence[int] = ()
     for index in build.model.outputs:
         raw = _raw(build, index, "graph outputs")
         if index not in build.values and index not in build.dequantized:
             build.fail(raw, "nothing computes this graph output")
-        seen = (*seen, index)
-    if len(set(seen)) != len(seen):
+    if len(set(build.model.outputs)) != len(build.model.outputs):
         build.fail("graph outputs", "a tensor is listed twice")
     computed = {name for node in build.nodes for name in node.outputs}
-    for index in seen:
+    for index in build.model.outputs:
         tensor = build.value(index)
         if index in build.refused or tensor.name in computed:
             continue
@@ -201,5 +193,3 @@ def _check_outputs(build: Build) -> None:
                 tensor.name, "graph output", "it is an input or a constant, not a result",
                 "remove this output from the model"))
 
-
-__all__ = ["DTYPES", "check_tflite", "import_tflite"]

@@ -10,13 +10,14 @@ import numpy as np
 
 from edgesparse.errors import ImportFailed, Unsupported
 from edgesparse.graph.ir import Array, DType, Node, Quant, Shape, Tensor
-from edgesparse.importers.tflite_schema import DTYPES, RawModel, RawTensor
-from edgesparse.importers.tflite_sparsity import MAX_DECODED, decode_sparse
+from edgesparse.importers.tflite_schema import DTYPES, MAX_RANK, RawModel, RawTensor
+from edgesparse.importers.tflite_sparsity import decode_sparse
 from edgesparse.ops import Dequantize
 
 MAX_ELEMENTS = 2**31 - 1
-MAX_MADE = 2 * MAX_DECODED
-"""Elements of all constants the importer makes: decoded, filled and folded ones together."""
+MAX_CONSTANTS = 1 << 25
+"""Elements of all constants together, read, decoded, filled and folded ones. A file may name one
+buffer as many tensors, or ask for much in few bytes; this bounds the work for all of it."""
 
 STORED_RANGE: dict[DType, tuple[int, int]] = {
     "int8": (-128, 127), "uint8": (0, 255), "int16": (-(2**15), 2**15 - 1),
@@ -39,7 +40,7 @@ class Build:
         self.dequantized: dict[int, Tensor] = {}
         self.refused: set[int] = set()
         self.issues: list[Unsupported] = []
-        self._made = 0
+        self._elements = 0
         self._names = {tensor.name for tensor in model.tensors}
         self._parameters: dict[tuple[int, object], Tensor] = {}
 
@@ -53,10 +54,10 @@ class Build:
         return wanted
 
     def room(self, elements: int, place: object) -> None:
-        """Charge a constant that is not in the file, before it is made."""
-        self._made += elements
-        if self._made > MAX_MADE:
-            self.fail(place, f"constants made at import exceed {MAX_MADE} elements")
+        """Charge a constant before it is read or made."""
+        self._elements += elements
+        if self._elements > MAX_CONSTANTS:
+            self.fail(place, f"the constants exceed {MAX_CONSTANTS} elements")
 
     def add(self, node: Node, *tensors: Tensor) -> None:
         """Append a node and the tensors it mentions."""
@@ -69,8 +70,7 @@ class Build:
 
     def tensor(self, raw: RawTensor, shape: Shape, data: Array | None = None) -> Tensor:
         """The graph tensor of a file tensor, with its quantization checked."""
-        if any(n < 0 for n in shape) or math.prod(shape) > MAX_ELEMENTS:
-            self.fail(raw, f"impossible shape {list(shape)}")
+        self._check_shape(raw, shape)
         dtype = DTYPES.get(raw.type, "other")
         return Tensor(raw.name, shape, dtype, self._quant(raw, shape, dtype), data)
 
@@ -81,8 +81,13 @@ class Build:
             if index in self.dequantized:
                 self.values[index] = self._dequantize(self.dequantized[index], raw.name)
             else:
+                self._check_shape(raw, raw.shape)
                 self.values[index] = self.tensor(raw, raw.shape, self._data(raw))
         return self.values[index]
+
+    def _check_shape(self, raw: RawTensor, shape: Shape) -> None:
+        if len(shape) > MAX_RANK or any(n < 0 for n in shape) or math.prod(shape) > MAX_ELEMENTS:
+            self.fail(raw, f"impossible shape {list(shape)}")
 
     def source(self, index: int) -> Tensor:
         """The constant behind a parameter: behind its DEQUANTIZE if it has one."""
@@ -96,6 +101,7 @@ class Build:
         if key not in self._parameters:
             tensor = self.source(index)
             if reorder is not None:
+                self.room(tensor.size, self.model.tensors[index])
                 tensor = reorder(tensor, self.fresh_name(f"{tensor.name}/reordered"))
             if real and tensor.dtype in ("int8", "float16"):
                 if tensor.dtype == "int8" and tensor.quant is None:
@@ -118,11 +124,11 @@ class Build:
             self.fail(raw, f"constant of type {raw.type}")
         stored = self.model.buffers[raw.buffer]
         kind = np.dtype(dtype).newbyteorder("<")
+        self.room(math.prod(raw.shape), raw)
         if raw.sparsity is not None:
             if stored.size % kind.itemsize:
                 self.fail(raw, f"buffer {raw.buffer} has {stored.size} bytes, no whole number of "
                                f"{dtype}")
-            self.room(math.prod(raw.shape), raw)
             data = decode_sparse(stored.view(kind), raw.shape, raw.sparsity,
                                  f"{self.model.name}: {raw}")
         else:

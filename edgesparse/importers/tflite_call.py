@@ -18,6 +18,9 @@ WAYS_OUT = {
     "INT16": ("int16", "re-export with int8 activations"),
 }
 
+MAX_LIST = 1 << 12
+"""Axes, paddings or part sizes of one operator."""
+
 
 class DependsOnRefused(Exception):
     """A shape or weight comes out of an operator that is refused already: nothing new to say."""
@@ -59,12 +62,19 @@ class Call:
         """Input i as an activation: int8 with one scale, or float32."""
         tensor = self.any(i)
         self._check_activation(tensor, self.build.model.tensors[self.index(i)])
+        if 0 in tensor.shape:
+            if self.index(i) in self.build.refused:
+                raise DependsOnRefused
+            self.fail(f"input '{tensor.name}' of shape {list(tensor.shape)} has no elements")
         return tensor
 
     def moved(self, i: int) -> Tensor:
         """Input i of an operator that only moves elements: any constant may be moved."""
         tensor = self.any(i)
-        return tensor if tensor.data is not None else self.data(i)
+        if tensor.data is None:
+            return self.data(i)
+        self._check_one_scale(tensor)
+        return tensor
 
     def constant(self, i: int) -> Tensor:
         """Input i as weights: a constant, or the constant behind its DEQUANTIZE."""
@@ -85,6 +95,8 @@ class Call:
         data = self._known(i, "it must be constant", "export with fixed shapes")
         if data.dtype.kind != "i" or data.dtype.itemsize < 4:
             self.fail(f"input {i} is {data.dtype.name}, not int32 or int64")
+        if data.size > MAX_LIST:
+            self.fail(f"input {i} lists {data.size} numbers; at most {MAX_LIST} are read")
         return tuple(data.reshape(-1).tolist())
 
     def integer(self, i: int) -> int:
@@ -142,7 +154,9 @@ class Call:
         if not fits(raw, shape):
             self.fail(f"its inputs give shape {list(shape)}; the file says {list(raw.shape)}")
         out = self.build.tensor(raw, shape)
-        if not self._folds(op, ins):
+        if self._folds(op, ins):
+            self._check_one_scale(out)
+        else:
             self._check_activation(out, raw)
         if not converts and out.dtype != ins[0].dtype:
             self.refuse(f"it makes {out.dtype} out of {ins[0].dtype}", "one type for all tensors")
@@ -205,6 +219,9 @@ class Call:
         if tensor.dtype == "int8" and tensor.quant is None:
             self.refuse(f"'{tensor.name}' is int8 without scale and zero point",
                         "re-export with full integer quantization")
+        self._check_one_scale(tensor)
+
+    def _check_one_scale(self, tensor: Tensor) -> None:
         if tensor.quant is not None and tensor.quant.per_channel:
-            self.refuse(f"'{tensor.name}' has a scale per channel; an activation has one scale",
+            self.refuse(f"'{tensor.name}' has a scale per channel; one scale is allowed",
                         "re-export with per-tensor activations")

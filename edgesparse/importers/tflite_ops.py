@@ -108,10 +108,12 @@ def _mac_inputs(
     zeros = np.zeros(w.shape[0], np.int32 if x.dtype == "int8" else np.float32)
     quant = None
     if x.quant is not None and w.quant is not None:
-        scale = np.float32(x.scale) * np.asarray(w.quant.scale, np.float32)
-        if not (np.isfinite(scale).all() and (scale > 0).all()):
+        scale = x.scale * np.asarray(w.quant.scale, np.float64)
+        limits = np.finfo(np.float32)
+        if scale.min() < limits.tiny or scale.max() > limits.max:
             call.fail(f"the scales of '{x.name}' and '{w.name}' have no float32 product")
-        quant = Quant(tuple(scale.tolist()), (0,) * scale.size, w.quant.axis)
+        single = scale.astype(np.float32)
+        quant = Quant(tuple(single.tolist()), (0,) * single.size, w.quant.axis)
     name = call.build.fresh_name(f"{call.layer}/bias")
     return x, w, Tensor(name, zeros.shape, "int32" if quant else "float32", quant, zeros)
 

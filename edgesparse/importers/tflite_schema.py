@@ -30,10 +30,10 @@ MAX_SUBGRAPH = 1 << 16
 CUSTOM_CODE, DESCRIPTION, TENSOR_NAME = 6, 8, 10
 """Vtable slots of the strings: of OperatorCode, Model and Tensor."""
 
-OPERATOR_NAMES = {code: name for name, code in vars(tflite.BuiltinOperator).items()
-                  if isinstance(code, int)}
-TYPE_NAMES = {code: name for name, code in vars(tflite.TensorType).items()
-              if isinstance(code, int)}
+OPERATOR_NAMES: Mapping[int, str] = {
+    code: name for name, code in vars(tflite.BuiltinOperator).items() if isinstance(code, int)}
+TYPE_NAMES: Mapping[int, str] = {
+    code: name for name, code in vars(tflite.TensorType).items() if isinstance(code, int)}
 DTYPES: Mapping[str, DType] = {
     "INT8": "int8", "INT16": "int16", "INT32": "int32", "INT64": "int64", "UINT8": "uint8",
     "FLOAT16": "float16", "FLOAT32": "float32", "BOOL": "bool",
@@ -229,8 +229,7 @@ class _Reader:
             raise ImportFailed(f"{self.name}: {place} ends at byte {start + length} of "
                                f"{len(self.data)}")
         self.charge(place, length)
-        label = bytes(self.data[start : start + length])
-        return label.decode("utf-8", "replace")
+        return str(self.data[start : start + length], "utf-8", "replace")
 
 
 def _operator_name(reader: _Reader, code: Any, place: str) -> str:

@@ -108,7 +108,9 @@ def mean(op: Mean, ins: Sequence[Tensor], outs: Sequence[Tensor]) -> pm.Mean:
 
 def softmax(op: Softmax, ins: Sequence[Tensor], outs: Sequence[Tensor]) -> pm.Softmax:
     p = op.parameters(ins, outs)
-    return pm.Softmax(multiplier=p.multiplier, shift=p.shift, diff_min=p.diff_min)
+    # No difference of two int8 is below -255, the lowest a plan may state (I-45).
+    return pm.Softmax(
+        multiplier=p.multiplier, shift=p.shift, diff_min=max(p.diff_min, -255))
 
 
 def box_copy(

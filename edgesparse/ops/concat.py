@@ -27,14 +27,20 @@ class Concat(Layout):
         first = ins[0].shape
         rank = len(first)
         if not -rank <= self.axis < rank:
-            raise Unsupported(ins[0].name, "Concat", f"axis {self.axis} of inputs with {rank} "
-                              "dimensions")
+            raise Unsupported(
+                ins[0].name, "Concat", f"axis {self.axis} of inputs with {rank} dimensions",
+                f"an axis in {-rank}..{rank - 1}")
         axis = self.axis % rank
         for x in ins:
             others = (*x.shape[:axis], *x.shape[axis + 1 :])
             if len(x.shape) != rank or others != (*first[:axis], *first[axis + 1 :]):
-                raise Unsupported(x.name, "Concat", f"shapes {list(first)} and {list(x.shape)} do "
-                                  f"not join along dimension {axis}")
+                raise Unsupported(
+                    x.name, "Concat", f"shapes {list(first)} and {list(x.shape)} do not join "
+                    f"along dimension {axis}", "inputs that are equal in all other dimensions")
+            if x.dtype == "int8" and x.quant != ins[0].quant:
+                raise Unsupported(
+                    x.name, "Concat", "another scale or zero point than the first input",
+                    "one quantization for all inputs, as TFLite's int8 specification demands")
         total = sum(x.shape[axis] for x in ins)
         return ((*first[:axis], total, *first[axis + 1 :]),)
 

@@ -75,7 +75,7 @@ class FullyConnected(Op):
         """
         assert ins[1].quant is not None
         rows = ins[1].shape[0]
-        if ins[1].quant.per_channel:
+        if len(ins[1].quant.scale) > 1:
             real = ins[0].scale * np.asarray(ins[1].quant.scale, np.float64) / outs[0].scale
         else:
             product = np.float32(ins[0].scale) * np.float32(ins[1].scale)

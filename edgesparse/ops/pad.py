@@ -27,8 +27,9 @@ class Pad(Layout):
     def infer(self, ins: Sequence[Tensor]) -> tuple[Shape, ...]:
         x = ins[0]
         if not len(self.before) == len(self.after) == len(x.shape):
-            raise Unsupported(x.name, "Pad", f"{len(self.before)} paddings for {len(x.shape)} "
-                              "dimensions")
+            raise Unsupported(
+                x.name, "Pad", f"{len(self.before)} paddings for {len(x.shape)} dimensions",
+                "one before and one after each dimension")
         if min((*self.before, *self.after), default=0) < 0:
             raise Unsupported(x.name, "Pad", "negative padding", "a Slice")
         return (tuple(n + b + a for n, b, a in zip(x.shape, self.before, self.after)),)

@@ -29,8 +29,9 @@ class Reshape(Layout):
         unknown = [n for n in self.shape if n < 0]
         fits = known == x.size if not unknown else known > 0 and x.size % known == 0
         if not fits or len(unknown) > 1 or any(n != -1 for n in unknown):
-            raise Unsupported(x.name, "Reshape", f"{list(x.shape)} does not reshape to "
-                              f"{list(self.shape)}")
+            raise Unsupported(
+                x.name, "Reshape", f"{list(x.shape)} does not reshape to {list(self.shape)}",
+                "a shape of as many elements, with at most one -1")
         return (tuple(x.size // known if n < 0 else n for n in self.shape),)
 
     def move(self, args: Sequence[Array], fill: int) -> Array:

@@ -28,13 +28,16 @@ class Slice(Layout):
     def infer(self, ins: Sequence[Tensor]) -> tuple[Shape, ...]:
         x = ins[0]
         if not len(self.begin) == len(self.stride) == len(self.size) == len(x.shape):
-            raise Unsupported(x.name, "Slice", f"{len(self.begin)} begins for "
-                              f"{len(x.shape)} dimensions")
+            raise Unsupported(
+                x.name, "Slice", f"{len(self.begin)} begins, {len(self.stride)} strides and "
+                f"{len(self.size)} sizes for {len(x.shape)} dimensions",
+                "one of each per dimension")
         for n, b, s, count in zip(x.shape, self.begin, self.stride, self.size):
             last = b + (count - 1) * s
             if count < 1 or s == 0 or not (0 <= b < n and 0 <= last < n):
-                raise Unsupported(x.name, "Slice", f"{count} elements from {b} in steps of {s} "
-                                  f"do not lie in a dimension of {n}")
+                raise Unsupported(
+                    x.name, "Slice", f"{count} elements from {b} in steps of {s} do not lie in a "
+                    f"dimension of {n}", "a box of at least one element inside the input")
         return (self.size,)
 
     def move(self, args: Sequence[Array], fill: int) -> Array:

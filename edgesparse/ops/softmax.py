@@ -81,7 +81,7 @@ class Softmax(Op):
         Source: TFLite quantization_util.cc, PreprocessSoftmaxScaling, CalculateInputRadius.
         """
         x, y = ins[0], outs[0]
-        if (y.scale, y.zero_point) != (1 / 256, -128):
+        if y.zero_point != -128 or abs(256 * y.scale - 1) > 1e-3:
             raise Unsupported(
                 y.name, "Softmax", f"output scale {y.scale:g} with zero point {y.zero_point}",
                 "an int8 softmax output has scale 1/256 and zero point -128")

@@ -31,13 +31,15 @@ class SpaceToBatch(Layout):
         x = ins[0]
         k = len(self.block)
         if len(self.pads) != k or len(x.shape) < k + 1:
-            raise Unsupported(x.name, "SpaceToBatch", f"{k} blocks and {len(self.pads)} paddings "
-                              f"for {len(x.shape)} dimensions")
+            raise Unsupported(
+                x.name, "SpaceToBatch", f"{k} blocks and {len(self.pads)} paddings for "
+                f"{len(x.shape)} dimensions", "one of each per space dimension")
         padded = [n + b + a for n, (b, a) in zip(x.shape[1:], self.pads)]
         for n, b in zip(padded, self.block):
             if b < 1 or n % b:
-                raise Unsupported(x.name, "SpaceToBatch", f"padded length {n} is no multiple of "
-                                  f"block {b}")
+                raise Unsupported(
+                    x.name, "SpaceToBatch", f"padded length {n} is no multiple of block {b}",
+                    "paddings that fill up the last block")
         space = (n // b for n, b in zip(padded, self.block))
         batch = x.shape[0] * int(np.prod(self.block, dtype=np.int64))
         return ((batch, *space, *x.shape[k + 1 :]),)
@@ -75,15 +77,19 @@ class BatchToSpace(Layout):
         k = len(self.block)
         phases = int(np.prod(self.block, dtype=np.int64))
         if len(self.crops) != k or len(x.shape) < k + 1:
-            raise Unsupported(x.name, "BatchToSpace", f"{k} blocks and {len(self.crops)} crops "
-                              f"for {len(x.shape)} dimensions")
+            raise Unsupported(
+                x.name, "BatchToSpace", f"{k} blocks and {len(self.crops)} crops for "
+                f"{len(x.shape)} dimensions", "one of each per space dimension")
         if min(self.block) < 1 or x.shape[0] % phases:
-            raise Unsupported(x.name, "BatchToSpace", f"batch {x.shape[0]} is no multiple of "
-                              f"{phases} phases")
+            raise Unsupported(
+                x.name, "BatchToSpace", f"batch {x.shape[0]} is no multiple of {phases} phases",
+                "the block of the SpaceToBatch before")
         space = [n * b - low - high
                  for n, b, (low, high) in zip(x.shape[1:], self.block, self.crops)]
         if min(space, default=1) < 1:
-            raise Unsupported(x.name, "BatchToSpace", f"crops {list(self.crops)} leave nothing")
+            raise Unsupported(
+                x.name, "BatchToSpace", f"crops {list(self.crops)} leave nothing",
+                "crops shorter than the result")
         return ((x.shape[0] // phases, *space, *x.shape[k + 1 :]),)
 
     def move(self, args: Sequence[Array], fill: int) -> Array:
@@ -96,5 +102,6 @@ class BatchToSpace(Layout):
             order += [k + 1 + i, i]
         x = x.transpose(*order, *range(2 * k + 1, x.ndim))
         x = x.reshape(batch, *(n * b for n, b in zip(space, self.block)), *rest)
-        cut = [slice(low, n - high) for n, (low, high) in zip(x.shape[1:], self.crops)]
-        return np.ascontiguousarray(x[(slice(None), *cut)])
+        inner = (slice(low, n - high) for n, (low, high) in zip(x.shape[1:], self.crops))
+        box = (slice(None), *inner)
+        return np.ascontiguousarray(x[box])

@@ -26,8 +26,9 @@ class Transpose(Layout):
     def infer(self, ins: Sequence[Tensor]) -> tuple[Shape, ...]:
         x = ins[0]
         if sorted(self.perm) != list(range(len(x.shape))):
-            raise Unsupported(x.name, "Transpose", f"order {list(self.perm)} is no permutation of "
-                              f"{len(x.shape)} dimensions")
+            raise Unsupported(
+                x.name, "Transpose", f"order {list(self.perm)} is no permutation of "
+                f"{len(x.shape)} dimensions", "each dimension once")
         return (tuple(x.shape[p] for p in self.perm),)
 
     def move(self, args: Sequence[Array], fill: int) -> Array:

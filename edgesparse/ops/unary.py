@@ -35,7 +35,8 @@ class Unary(Op):
     def int8_ref(
         self, args: Sequence[Array], ins: Sequence[Tensor], outs: Sequence[Tensor]
     ) -> tuple[Array, ...]:
-        return (np.take(self.table(ins, outs), args[0].astype(np.int64) + 128),)
+        y: Array = self.table(ins, outs)[args[0].astype(np.int64) + 128]
+        return (y,)
 
     @abstractmethod
     def table(self, ins: Sequence[Tensor], outs: Sequence[Tensor]) -> Array:
@@ -60,7 +61,8 @@ class Logistic(Unary):
         def logistic(x: Array) -> Array:
             # exp(88) is the last power that float32 holds; the result is 0 long before.
             power = np.exp(np.minimum(-x.astype(np.float64), 88.0)).astype(np.float32)
-            return np.float32(1) / (np.float32(1) + power)
+            y: Array = np.float32(1) / (np.float32(1) + power)
+            return y
 
         return _float_table(logistic, ins[0], outs[0])
 
@@ -71,8 +73,8 @@ class Tanh(Unary):
     """y = tanh(x); TFLite's int8 output has scale 1/128, zero point 0.
 
     The float32 tanh is correctly rounded here. That of a C library may be 2 units off (glibc
-    before 2.41 is), which moves an entry of the oracle's table when tanh(x) / scale lies within
-    2e-5 of a half: about one table in 10,000.
+    before 2.41 is), and then an entry of its table differs by one step where tanh(x) / scale
+    lies within 2e-5 of a half: about one table in 2,000.
     Source: TFLite activations.cc, TanhPrepare.
     """
 

@@ -36,8 +36,9 @@ def _match(graph: Graph, node: Node) -> Replacement | None:
         drop, keep = 1, 0
     else:
         return None
-    stride, pad = (1, op.stride[keep]), (0, 0, *op.pad[2 * keep : 2 * keep + 2])
-    thin = replace(x, name=fresh(graph, f"{y.name}/input1d"), shape=(1, x.shape[1 + keep], x.channels))
+    stride, pad = (1, op.stride[keep]), (0, 0, op.pad[2 * keep], op.pad[2 * keep + 1])
+    name, shape = fresh(graph, f"{y.name}/input1d"), (1, x.shape[1 + keep], x.channels)
+    thin = replace(x, name=name, shape=shape)
     tensors = [thin]
     inputs = (thin.name, *node.inputs[1:])
     if isinstance(op, Pool):

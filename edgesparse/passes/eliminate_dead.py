@@ -1,4 +1,4 @@
-"""Dead code, operators that change nothing, and operators that are there twice."""
+"""Dead code, operators that change nothing, and what is there twice."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from dataclasses import replace
 from edgesparse.graph.edit import drop_unread, rename
 from edgesparse.graph.ir import Graph, Node, Tensor
 from edgesparse.ops.concat import Concat
-from edgesparse.ops.layout import Layout
 from edgesparse.ops.pad import Pad
 from edgesparse.ops.reshape import Reshape
 from edgesparse.ops.slice import Slice
@@ -21,23 +20,24 @@ def eliminate_dead(graph: Graph) -> Graph:
     rewrite:  y = Op(x)                 ->   nothing, when no output depends on y
               y = Same(x)               ->   x in place of y (Reshape, Transpose, Slice, Pad, Concat
                                              of one, Requantize that leave everything as it is)
-              y = Op(x), z = Op(x)      ->   y in place of z
+              y = Op(x), z = Op(x)      ->   y in place of z; constants alike
     when:     the two tensors have the same shape, dtype and quantization;
               a name the user sees (an output of the graph) stays
     keeps:    every value, bit for bit
     """
     nodes: list[Node] = []
-    alias: dict[str, str] = {}
+    graph = drop_unread(graph)
+    alias = _equal_constants(graph)
     seen: dict[tuple[object, ...], Node] = {}
-    for old in drop_unread(graph).nodes:
+    for old in graph.nodes:
         node = replace(old, inputs=tuple(alias.get(t, t) for t in old.inputs))
         key = (node.op, node.inputs, *(_kind(t) for t in graph.outs(node)))
-        twin = seen.setdefault(key, node)
-        if twin is not node:
-            same = dict(zip(node.outputs, twin.outputs))
-        elif _changes_nothing(graph, node):
+        if _changes_nothing(graph, node):
             same = {node.outputs[0]: node.inputs[0]}
+        elif key in seen:
+            same = dict(zip(node.outputs, seen[key].outputs))
         else:
+            seen[key] = node
             nodes.append(node)
             continue
         if set(same).isdisjoint(graph.outputs):
@@ -55,6 +55,18 @@ def eliminate_dead(graph: Graph) -> Graph:
 
 def _kind(t: Tensor) -> tuple[object, ...]:
     return t.shape, t.dtype, t.quant
+
+
+def _equal_constants(graph: Graph) -> dict[str, str]:
+    """Constant -> an earlier one with the same content."""
+    alias: dict[str, str] = {}
+    first: dict[tuple[object, ...], str] = {}
+    for name, t in graph.tensors.items():
+        if t.data is not None:
+            one = first.setdefault((*_kind(t), t.kept, t.data.tobytes()), name)
+            if one != name:
+                alias[name] = one
+    return alias
 
 
 def _changes_nothing(graph: Graph, node: Node) -> bool:

@@ -39,8 +39,8 @@ def _match(graph: Graph, node: Node) -> Replacement | None:
     if isinstance(op, MaxPool) and (x.dtype != "int8" or x.zero_point != -128):
         return None
     flat = [n for side in sides[1:-1] for n in side]
-    added = [0] * (4 - len(flat)) + flat
-    op = replace(op, pad=tuple(a + b for a, b in zip(op.pad, added)))
+    top, bottom, left, right = (a + b for a, b in zip(op.pad, [0] * (4 - len(flat)) + flat))
+    op = replace(op, pad=(top, bottom, left, right))
     kernel = graph.tensors[node.inputs[1]].shape[1:3] if isinstance(op, Conv) else op.kernel
     dilation = op.dilation if isinstance(op, Conv) else (1, 1)
     for axis in (0, 1):

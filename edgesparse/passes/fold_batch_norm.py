@@ -12,8 +12,14 @@ from edgesparse.ops.activation import Activation
 from edgesparse.ops.add import Add
 from edgesparse.ops.conv import Conv
 from edgesparse.ops.fully_connected import FullyConnected
+from edgesparse.ops.mean import Mean
 from edgesparse.ops.mul import Mul
-from edgesparse.passes.fold_bias import float_producer, per_channel, with_constants
+from edgesparse.passes.fold_bias import (
+    activation_of,
+    float_producer,
+    per_channel,
+    with_constants,
+)
 
 
 def fold_batch_norm(graph: Graph) -> Graph:
@@ -22,13 +28,18 @@ def fold_batch_norm(graph: Graph) -> Graph:
     rewrite:  t = Conv(x, w, b); y = Mul(t, m)   ->   y = Conv(x, w * m per row, b * m)
               t = Mul(x, m); y = Conv(t, w, b)   ->   y = Conv(x, w * m per input channel, b)
               t = Add(x, a); y = Conv(t, w, b)   ->   y = Conv(x, w, b + w * a summed)
+              t = Mul(x, m); y = Mean(t)         ->   y = Mul(Mean(x), m); the same for Add
               the same for FullyConnected. What is added after a Conv is fold_bias's matter
     when:     float; t has no other reader and its maker no activation; m and a are constant, one
               number or one per channel;
-              Add before a Conv: no padding (there the Conv sees 0, not a)
+              Mul after a Conv: RELU may stand between when no m is negative;
+              Add before a Conv: no padding (there the Conv sees 0, not a);
+              Mean: not over the channels
     keeps:    float results to a few ulp. int8 Mul and Add round in between: they stay
     """
-    return replace_nodes(graph, lambda g, node: _after(g, node) or _before(g, node))
+    return replace_nodes(
+        graph, lambda g, node: _after(g, node) or _before(g, node) or _past_mean(g, node)
+    )
 
 
 def _after(graph: Graph, node: Node) -> Replacement | None:
@@ -37,7 +48,7 @@ def _after(graph: Graph, node: Node) -> Replacement | None:
     for value, other in (node.inputs, node.inputs[::-1]):
         maker = float_producer(graph, value)
         factor = per_channel(graph.tensors[other], graph.tensors[node.outputs[0]].channels)
-        if maker is None or factor is None:
+        if maker is None or factor is None or not _commutes(maker, node, factor):
             continue
         w, b = (graph.tensors[t].data for t in maker.inputs[1:])
         if w is None or b is None:
@@ -45,6 +56,16 @@ def _after(graph: Graph, node: Node) -> Replacement | None:
         rows = factor.reshape(-1, *[1] * (w.ndim - 1))
         return with_constants(graph, maker, node, {1: w * rows, 2: b * factor})
     return None
+
+
+def _commutes(maker: Node, node: Node, factor: Array) -> bool:
+    """Whether the factor may go before the activation of `maker`."""
+    between, last = activation_of(maker), activation_of(node)
+    if between is Activation.NONE:
+        return True
+    return between is Activation.RELU and last in (Activation.NONE, between) and bool(
+        (factor >= 0).all()
+    )
 
 
 def _before(graph: Graph, node: Node) -> Replacement | None:
@@ -78,6 +99,35 @@ def _before(graph: Graph, node: Node) -> Replacement | None:
             inputs = (x, w.name, new.name)
         return Replacement(
             (Node(op, inputs, node.outputs, origins(maker, node)),), (new,)
+        )
+    return None
+
+
+def _past_mean(graph: Graph, node: Node) -> Replacement | None:
+    maker = graph.producer.get(node.inputs[0])
+    if maker is None or not isinstance(node.op, Mean) or not isinstance(maker.op, (Mul, Add)):
+        return None
+    t, y = graph.tensors[node.inputs[0]], graph.tensors[node.outputs[0]]
+    if t.dtype != "float32" or graph.sole_consumer(t.name) is None:
+        return None
+    if len(t.shape) - 1 in node.op.dimensions(len(t.shape)):
+        return None
+    if maker.op.activation is not Activation.NONE:
+        return None
+    for x, other in (maker.inputs, maker.inputs[::-1]):
+        constant = per_channel(graph.tensors[other], t.channels)
+        if constant is None or graph.tensors[x].shape != t.shape:
+            continue
+        mean = replace(y, name=fresh(graph, f"{y.name}/mean"))
+        new = Tensor(fresh(graph, f"{y.name}/constant"), (t.channels,), "float32",
+                     data=constant.astype(np.float32))
+        origin = origins(maker, node)
+        return Replacement(
+            (
+                Node(node.op, (x,), (mean.name,), origin),
+                Node(maker.op, (mean.name, new.name), node.outputs, origin),
+            ),
+            (mean, new),
         )
     return None
 

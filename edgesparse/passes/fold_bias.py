@@ -12,7 +12,6 @@ from edgesparse.ops.activation import Activation
 from edgesparse.ops.add import Add, Sub, Sum
 from edgesparse.ops.conv import Conv
 from edgesparse.ops.fully_connected import FullyConnected
-from edgesparse.ops.mul import Mul
 
 
 def fold_bias(graph: Graph) -> Graph:
@@ -35,7 +34,7 @@ def _match(graph: Graph, node: Node) -> Replacement | None:
     other = node.inputs[1]
     if maker is None and isinstance(node.op, Add):
         maker, other = float_producer(graph, node.inputs[1]), node.inputs[0]
-    if maker is None:
+    if maker is None or activation_of(maker) is not Activation.NONE:
         return None
     rows = graph.tensors[node.outputs[0]].channels
     c = per_channel(graph.tensors[other], rows)
@@ -47,13 +46,13 @@ def _match(graph: Graph, node: Node) -> Replacement | None:
 
 
 def float_producer(graph: Graph, name: str) -> Node | None:
-    """The float Conv or FullyConnected without activation that makes `name` for one reader."""
+    """The float Conv or FullyConnected that makes `name` for one reader."""
     maker = graph.producer.get(name)
     if maker is None or not isinstance(maker.op, (Conv, FullyConnected)):
         return None
     if graph.sole_consumer(name) is None or graph.tensors[name].dtype != "float32":
         return None
-    return maker if maker.op.activation is Activation.NONE else None
+    return maker
 
 
 def per_channel(t: Tensor, channels: int) -> Array | None:
@@ -63,15 +62,20 @@ def per_channel(t: Tensor, channels: int) -> Array | None:
     return np.broadcast_to(t.data.reshape(-1).astype(np.float64), (channels,))
 
 
+def activation_of(node: Node) -> Activation:
+    """The activation of an operator that has one."""
+    activation = getattr(node.op, "activation", Activation.NONE)
+    assert isinstance(activation, Activation)
+    return activation
+
+
 def with_constants(
     graph: Graph, maker: Node, node: Node, values: dict[int, Array]
 ) -> Replacement:
-    """`maker`, computing what `node` did (with its activation), with other constant inputs.
+    """`maker`, computing what `node` did (with its activation, if any), with other constants.
 
     values  input number -> the constant, float64
     """
-    assert isinstance(maker.op, (Conv, FullyConnected))
-    assert isinstance(node.op, (Sum, Mul))
     tensors = {
         i: Tensor(
             fresh(graph, f"{node.outputs[0]}/{('x', 'weights', 'bias')[i]}"),
@@ -80,6 +84,9 @@ def with_constants(
         for i, value in values.items()
     }
     inputs = tuple(tensors[i].name if i in tensors else t for i, t in enumerate(maker.inputs))
-    op = replace(maker.op, activation=node.op.activation)
-    new = Node(op, inputs, node.outputs, origins(maker, node))
+    assert isinstance(maker.op, (Conv, FullyConnected))
+    activation = activation_of(node)
+    if activation is Activation.NONE:
+        activation = maker.op.activation
+    new = Node(replace(maker.op, activation=activation), inputs, node.outputs, origins(maker, node))
     return Replacement((new,), tuple(tensors.values()))

@@ -14,7 +14,7 @@ def fold_constants(graph: Graph) -> Graph:
 
     rewrite:  y = Op(constants)   ->   y is a constant
     when:     y is no output of the graph
-    keeps:    int8 and moved values bit for bit; float arithmetic is done in float64 and rounded once
+    keeps:    integers and moved values bit for bit; float values to 1 ulp
     """
     tensors = dict(graph.tensors)
     nodes: list[Node] = []

@@ -17,8 +17,9 @@ def peel_float_io(graph: Graph) -> Graph:
               input_names and output_names keep the user's names
     keeps:    every int8 value, bit for bit
     """
-    inputs, real_in = list(graph.inputs), list(graph.float_inputs or [False] * len(graph.inputs))
-    outputs, real_out = list(graph.outputs), list(graph.float_outputs or [False] * len(graph.outputs))
+    inputs, outputs = list(graph.inputs), list(graph.outputs)
+    real_in = list(graph.float_inputs or [False] * len(inputs))
+    real_out = list(graph.float_outputs or [False] * len(outputs))
     gone: list[Node] = []
     for i, name in enumerate(graph.inputs):
         reader = graph.sole_consumer(name)

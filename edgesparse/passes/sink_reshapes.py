@@ -26,8 +26,8 @@ def sink_reshapes(graph: Graph) -> Graph:
 
     rewrite:  y = Op(Reshape(x))             ->   y = Reshape(Op(x))
               y = Op(Reshape(a), b), binary  ->   y = Reshape(Op(a, Reshape(b)))
-    when:     the Reshape only adds dimensions of 1, and Op does nothing along them; Op is
-              elementwise, Pad, Slice, Concat, Mean or Softmax
+    when:     the Reshape only adds dimensions of 1, not the last one (channels stay channels),
+              and Op does nothing along them; Op is elementwise, Pad, Slice, Concat, Mean or Softmax
     keeps:    every value, bit for bit
     """
     return replace_nodes(graph, lambda g, node: merge(g, node) or _sink(g, node))
@@ -41,7 +41,7 @@ def _sink(graph: Graph, node: Node) -> Replacement | None:
         return None
     rank = max(len(x.shape) for x in ins)
     op = _without(node.op, lead, rank)
-    if op is None:
+    if op is None or rank - 1 in lead:
         return None
     names: list[str] = []
     nodes: list[Node] = []
@@ -54,7 +54,7 @@ def _sink(graph: Graph, node: Node) -> Replacement | None:
         if added[i] == lead:
             names.append(graph.producer[x.name].inputs[0])
             continue
-        if x.shape == shape or (len(x.shape) <= 1 and rank - 1 not in lead):
+        if x.shape == shape or len(x.shape) <= 1:
             names.append(x.name)
             continue
         name = fresh(graph, f"{node.outputs[0]}/in{i}")
@@ -79,10 +79,8 @@ def _without(op: Op, dims: tuple[int, ...], rank: int) -> Op | None:
     def before(axis: int) -> int:
         return axis - sum(d < axis for d in dims)
 
-    if isinstance(op, (Unary, Quantize, Dequantize, Sum, Mul)):
+    if isinstance(op, (Unary, Quantize, Dequantize, Sum, Mul, Softmax)):
         return op
-    if isinstance(op, Softmax):
-        return op if rank - 1 not in dims else None
     if isinstance(op, Pad):
         if any(op.before[d] or op.after[d] for d in dims):
             return None

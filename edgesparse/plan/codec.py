@@ -7,6 +7,8 @@ Internals".
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable, Hashable
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import flatbuffers
@@ -17,39 +19,78 @@ from edgesparse.plan.model import Vector
 from edgesparse.plan.wire import NUMBERS, Field, Kind, layout, struct_layout
 
 T = TypeVar("T")
+Inline = tuple[int, int, bytes | int]
+"""What stands in a table: (alignment, slot, bytes, or the offset of what is elsewhere)."""
 
 
 def encode(root: Any, identifier: bytes) -> bytes:
     """Return the FlatBuffer of a root table; the same model gives the same bytes.
 
+    Equal strings, vectors and tables are stored once.
     Raises DoesNotFit when a number is too large for its field.
     """
-    builder = flatbuffers.Builder(1 << 16)
+    builder = _Builder()
     builder.Finish(_put_table(builder, root, type(root).__name__), file_identifier=identifier)
     return bytes(builder.Output())
 
 
-def _put_table(b: flatbuffers.Builder, value: Any, path: str) -> int:
+class _Builder(flatbuffers.Builder):  # type: ignore[misc]
+    """A builder that writes equal content once: `written` is content -> offset."""
+
+    def __init__(self) -> None:
+        super().__init__(1 << 16)
+        self.written: dict[Hashable, int] = {}
+
+    def vector(self, width: int, align: int, content: bytes) -> int:
+        key = (width, align, content)
+        if key not in self.written:
+            self.StartVector(width, len(content) // width, align)
+            self.push(content)
+            self.written[key] = self.EndVector()
+        return self.written[key]
+
+    def offsets(self, targets: tuple[int, ...]) -> int:
+        """A vector of offsets to what has been written."""
+        if targets not in self.written:
+            self.StartVector(4, len(targets), 4)
+            for target in reversed(targets):
+                self.PrependUOffsetTRelative(target)
+            self.written[targets] = self.EndVector()
+        return self.written[targets]
+
+    def table(self, slots: int, inline: tuple[Inline, ...]) -> int:
+        """A table of `slots` vtable slots; what points elsewhere has been written."""
+        key = (slots, inline)
+        if key not in self.written:
+            self.StartObject(slots)
+            for align, slot, content in inline:
+                if isinstance(content, bytes):
+                    self.Prep(align, len(content) - align)
+                    self.push(content)
+                else:
+                    self.PrependUOffsetTRelative(content)
+                self.Slot(slot)
+            self.written[key] = self.EndObject()
+        return self.written[key]
+
+    def push(self, content: bytes) -> None:
+        """Copy bytes before the head; room and alignment have been prepared."""
+        self.head -= len(content)
+        self.Bytes[self.head : self.head + len(content)] = content
+
+
+def _put_table(b: _Builder, value: Any, path: str) -> int:
     """Write a table after everything it points to; returns its builder offset."""
     specs = layout(value.__class__)
-    inline: list[tuple[int, int, Any]] = []  # (alignment, slot, bytes or offset)
+    inline: list[Inline] = []
     for f in specs:
         inline += _put_field(b, f, getattr(value, f.name), f"{path}.{f.name}")
+    # Wide ones first: no padding between them.
     inline.sort(key=lambda item: (-item[0], item[1]))
-    b.StartObject(sum(f.slots for f in specs))
-    for align, slot, content in inline:
-        if isinstance(content, bytes):
-            b.Prep(align, len(content) - align)
-            _push(b, content)
-        else:
-            b.PrependUOffsetTRelative(content)
-        b.Slot(slot)
-    return int(b.EndObject())
+    return b.table(sum(f.slots for f in specs), tuple(inline))
 
 
-def _put_field(
-    b: flatbuffers.Builder, f: Field, value: Any, path: str
-) -> list[tuple[int, int, Any]]:
+def _put_field(b: _Builder, f: Field, value: Any, path: str) -> list[Inline]:
     """Write what stands outside the table; returns what stands inside it, nothing if absent."""
     if value is None:
         return []
@@ -72,35 +113,30 @@ def _put_field(
         return [(struct_layout(f.type).align, f.slot, _pack_struct(value, path))]
     if f.kind is Kind.TABLE:
         return [(4, f.slot, _put_table(b, value, path))]
-    return [(1, f.slot, _union_tag(f, value)), (4, f.slot + 1, _put_table(b, value, path))]
+    return _put_union(b, f, value, path)
 
 
-def _put_many(b: flatbuffers.Builder, f: Field, values: tuple[Any, ...], path: str) -> int:
+def _put_union(b: _Builder, f: Field, value: Any, path: str) -> list[Inline]:
+    tag = bytes([f.members.index(type(value)) + 1])
+    return [(4, f.slot + 1, _put_table(b, value, path)), (1, f.slot, tag)]
+
+
+def _put_many(b: _Builder, f: Field, values: tuple[Any, ...], path: str) -> int:
     """Write a vector of strings, structs, tables or wrapped unions."""
+    paths = [f"{path}[{i}]" for i in range(len(values))]
     if f.kind is Kind.STRUCT:
-        packed = [_pack_struct(v, f"{path}[{i}]") for i, v in enumerate(values)]
-        b.StartVector(len(packed[0]), len(packed), struct_layout(f.type).align)
-        _push(b, b"".join(packed))
-        return int(b.EndVector())
-    offsets = []
-    for i, value in enumerate(values):
-        if f.kind is Kind.STRING:
-            offsets.append(b.CreateSharedString(value))
-        elif f.kind is Kind.TABLE:
-            offsets.append(_put_table(b, value, f"{path}[{i}]"))
-        else:
-            body = _put_table(b, value, f"{path}[{i}]")
-            b.StartObject(2)
-            b.PrependUOffsetTRelativeSlot(1, body, 0)
-            b.PrependUint8Slot(0, _union_tag(f, value)[0], 0)
-            offsets.append(int(b.EndObject()))
-    b.StartVector(4, len(offsets), 4)
-    for offset in reversed(offsets):
-        b.PrependUOffsetTRelative(offset)
-    return int(b.EndVector())
+        plan = struct_layout(f.type)
+        return b.vector(plan.size, plan.align, b"".join(map(_pack_struct, values, paths)))
+    if f.kind is Kind.STRING:
+        return b.offsets(tuple(map(b.CreateSharedString, values)))
+    if f.kind is Kind.TABLE:
+        return b.offsets(tuple(_put_table(b, v, p) for v, p in zip(values, paths)))
+    one = replace(f, slot=0, many=False)
+    return b.offsets(tuple(
+        b.table(one.slots, tuple(_put_union(b, one, v, p))) for v, p in zip(values, paths)))
 
 
-def _put_vector(b: flatbuffers.Builder, vector: Vector, value: Any, path: str) -> int:
+def _put_vector(b: _Builder, vector: Vector, value: Any, path: str) -> int:
     dtype = np.dtype(vector.dtype)
     array = np.frombuffer(value, dtype) if isinstance(value, bytes) else np.asarray(value)
     if array.dtype != dtype:
@@ -110,15 +146,7 @@ def _put_vector(b: flatbuffers.Builder, vector: Vector, value: Any, path: str) -
                 f"{path}: {array.min()} to {array.max()} does not fit {vector.type}, "
                 f"{limits.min} to {limits.max}")
         array = array.astype(dtype)
-    b.StartVector(dtype.itemsize, array.size, max(vector.align, dtype.itemsize))
-    _push(b, array.tobytes())
-    return int(b.EndVector())
-
-
-def _push(b: flatbuffers.Builder, content: bytes) -> None:
-    """Copy bytes before the head; room and alignment have been prepared."""
-    b.head -= len(content)
-    b.Bytes[b.head : b.head + len(content)] = content
+    return b.vector(dtype.itemsize, max(vector.align, dtype.itemsize), array.tobytes())
 
 
 def _pack_struct(value: Any, path: str) -> bytes:
@@ -135,10 +163,6 @@ def _pack_number(form: str, value: Any, path: str) -> bytes:
         return struct.pack(form, value)
     except (struct.error, OverflowError) as error:
         raise DoesNotFit(f"{path} = {value!r} does not fit the plan: {error}") from None
-
-
-def _union_tag(f: Field, value: Any) -> bytes:
-    return bytes([f.members.index(type(value)) + 1])
 
 
 def decode(cls: type[T], buffer: bytes | memoryview, identifier: bytes) -> T:
@@ -164,17 +188,25 @@ ENUM_INVARIANT = {
 class _Reader:
     """Bounds-checked access to one buffer.
 
-    `work` counts down what is visited and copied. Offsets may be shared, so that a small buffer
-    could describe an enormous tree: one that has more bytes of tables and strings than the buffer
-    itself has is refused. A string that is shared is read once.
+    What is shared is read once and shared in the model too. Things that overlap without being the
+    same could still describe far more than the buffer holds: `work` counts down, and a model of
+    more bytes than the buffer is refused.
     """
 
     def __init__(self, data: memoryview) -> None:
         self.data = data
         self.work = len(data)
-        self.strings: dict[int, str] = {}
+        self.seen: dict[Hashable, Any] = {}
 
     def table(self, cls: type, position: int, path: str) -> Any:
+        return self._once((cls, position), lambda: self._table(cls, position, path))
+
+    def _once(self, key: Hashable, read: Callable[[], Any]) -> Any:
+        if key not in self.seen:
+            self.seen[key] = read()
+        return self.seen[key]
+
+    def _table(self, cls: type, position: int, path: str) -> Any:
         self._spend(4, path)
         vtable, slots, size = self._vtable(position, path)
         values: dict[str, Any] = {}
@@ -228,9 +260,10 @@ class _Reader:
         self._in_table(at, 4, size, path)
         target = self.follow(position + at, path)
         if f.many:
-            return self._many(f, target, path)
+            key = (f.kind, f.type, f.members, target)
+            return self._once(key, lambda: self._many(f, target, path))
         if f.kind is Kind.VECTOR:
-            return self._vector(f, target, path)
+            return self._once((f.vector, f.type, target), lambda: self._vector(f, target, path))
         if f.kind is Kind.STRING:
             return self._string(target, path)
         return self.table(f.type, target, path)
@@ -299,19 +332,21 @@ class _Reader:
         return array.tobytes() if f.type is bytes else tuple(array.tolist())
 
     def _string(self, target: int, path: str) -> str:
-        if target not in self.strings:
-            count = self._count(target, 1, 1, path)
-            self._spend(count, path)
-            end = target + 4 + count
-            self._inside(end, 1, 1, path)
-            try:
-                text = bytes(self.data[target + 4 : end]).decode()
-            except UnicodeDecodeError as error:
-                raise PlanInvalid(f"I-5: {path}: {error}") from None
-            if self.data[end]:
-                raise PlanInvalid(f"I-5: {path}: the string does not end with a zero")
-            self.strings[target] = text
-        return self.strings[target]
+        text: str = self._once(target, lambda: self._text(target, path))
+        return text
+
+    def _text(self, target: int, path: str) -> str:
+        count = self._count(target, 1, 1, path)
+        self._spend(count, path)
+        end = target + 4 + count
+        self._inside(end, 1, 1, path)
+        try:
+            text = bytes(self.data[target + 4 : end]).decode()
+        except UnicodeDecodeError as error:
+            raise PlanInvalid(f"I-5: {path}: {error}") from None
+        if self.data[end]:
+            raise PlanInvalid(f"I-5: {path}: the string does not end with a zero")
+        return text
 
     def _struct(self, cls: type, position: int, path: str) -> Any:
         plan = struct_layout(cls)

@@ -33,9 +33,11 @@ class Interpreter:
 
     def __init__(self, plan: bytes) -> None:
         self.model = read_plan(plan)
-        self._weights = {
-            i: decode_weights(step.source.weights).astype(np.float64)
-            for i, step in enumerate(self.model.steps) if isinstance(step.source, pm.Mac)}
+        self._weights: dict[int, Array] = {}  # by id(): steps may share them
+        for step in self.model.steps:
+            if isinstance(step.source, pm.Mac) and id(step.source.weights) not in self._weights:
+                decoded = decode_weights(step.source.weights).astype(np.float64)
+                self._weights[id(step.source.weights)] = decoded
         self._addresses: dict[int, Array] = {}
         self._arena = np.zeros(self.model.arena_bytes, np.int8)
         self._heads = self._arena[: 4 * len(self.model.rings)].view("<u4")
@@ -83,10 +85,10 @@ class Interpreter:
         """Run, and give (step, output tensor, [columns, channels]) after each branch."""
         self._arena[self.model.state_bytes :] = POISON
         self._write_inputs(inputs)
-        for number, step in enumerate(self.model.steps):
+        for step in self.model.steps:
             end = step.scratch_offset + step.scratch_bytes
             self._arena[step.scratch_offset : end] = POISON
-            results = self._step(number, step)
+            results = self._step(step)
             for output, values in results:
                 self._write(output, values)
                 yield step, output, self._read(output)
@@ -106,14 +108,14 @@ class Interpreter:
         return tuple(
             self._shaped(io.tensor, self._read(io.tensor)) for io in self.model.outputs)
 
-    def _step(self, number: int, step: pm.Step) -> list[tuple[int, Array]]:
+    def _step(self, step: pm.Step) -> list[tuple[int, Array]]:
         """What every branch gives, before anything is written: (tensor, [columns, channels])."""
         x = self._read(step.input)
         if isinstance(step.source, pm.Copy):
             return [(step.branches[0].output, self._copied(step, step.source, x))]
         if isinstance(step.source, pm.Mac):
             zero_point = self.model.tensors[step.input].place.zero_point
-            source = convolve(step.source, self._weights[number], x, zero_point)
+            source = convolve(step.source, self._weights[id(step.source.weights)], x, zero_point)
         else:
             source = self._loaded(step, x)
         results = []

@@ -23,6 +23,24 @@ def halo_addresses(place: Place) -> Array:
     return _at(place, np.concatenate([before, place.columns + np.arange(reach)]))
 
 
+def extent(place: Place) -> tuple[int, int]:
+    """(first, end) of the arena bytes a tensor that stands in no ring occupies.
+
+    From its first element to its last, halo included; in C4 whole groups of four channels, in
+    POLYPHASE all phases as long as the first.
+    """
+    lines = {Layout.C4: -(-place.channels // 4), Layout.NWC: 1}.get(place.layout, place.channels)
+    phase_columns = -(-place.columns // place.phases)
+    if place.layout is Layout.NWC:
+        unit, last = place.pitch, (place.columns - 1) * place.pitch + place.channels
+    else:
+        unit = 4 if place.layout is Layout.C4 else 1
+        last_phase = (place.phases - 1) * (place.pitch // place.phases)
+        last = (lines - 1) * place.pitch + last_phase + phase_columns * unit
+    margin = place.halo * unit
+    return place.offset - margin, place.offset + last + margin
+
+
 def ring_addresses(place: Place, ring: Ring, head: int) -> Array:
     """[columns, channels] arena addresses of a ring tensor while the head is `head`."""
     first = head

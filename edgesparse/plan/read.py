@@ -6,14 +6,13 @@ buffer (I-1 to I-6). All other invariants are the C core's to check, es_plan_ope
 
 from __future__ import annotations
 
-import hashlib
 import zlib
 
 from edgesparse.errors import PlanInvalid
 from edgesparse.plan.codec import decode
 from edgesparse.plan.model import PlanModel
 from edgesparse.plan.wire import round_up
-from edgesparse.plan.write import FORMAT, IDENTIFIER, MAGIC, TRAILER
+from edgesparse.plan.write import FORMAT, IDENTIFIER, MAGIC, TRAILER, sha256_of
 
 
 def read_plan(data: bytes) -> PlanModel:
@@ -41,6 +40,6 @@ def flatbuffer_of(data: bytes) -> memoryview:
     flatbuffer = memoryview(data)[:size].toreadonly()
     if zlib.crc32(flatbuffer) != crc:
         raise PlanInvalid("I-3: the checksum differs: the plan was damaged, copy it again")
-    if hashlib.sha256(flatbuffer).digest() != sha:
+    if sha256_of(flatbuffer) != sha:
         raise PlanInvalid("I-3: the SHA-256 differs: the plan was changed")
     return flatbuffer

@@ -29,5 +29,9 @@ def seal(flatbuffer: bytes) -> bytes:
     """Return a FlatBuffer with its padding and its integrity trailer."""
     padding = bytes(round_up(len(flatbuffer), 16) - len(flatbuffer))
     trailer = TRAILER.pack(
-        MAGIC, FORMAT, len(flatbuffer), zlib.crc32(flatbuffer), hashlib.sha256(flatbuffer).digest())
+        MAGIC, FORMAT, len(flatbuffer), zlib.crc32(flatbuffer), sha256_of(flatbuffer))
     return flatbuffer + padding + trailer
+
+
+def sha256_of(flatbuffer: bytes | memoryview) -> bytes:
+    return hashlib.sha256(flatbuffer).digest()

@@ -29,8 +29,9 @@ class Bitmask(Format):
 
     def decode(self, values: Array, index: Array, shape: tuple[int, int]) -> Array:
         rows, cols = shape
-        self.expect("index bytes", len(index), rows * -(-cols // 8))
-        bits = np.unpackbits(index.reshape(rows, -1), axis=1, bitorder="little").astype(bool)
+        row_bytes = -(-cols // 8)
+        self.expect("index bytes", len(index), rows * row_bytes)
+        bits = np.unpackbits(index.reshape(rows, row_bytes), axis=1, bitorder="little").astype(bool)
         if bits[:, cols:].any():
             raise self.broken("a bit past the last column is set")
         stored = bits[:, :cols]

@@ -26,7 +26,8 @@ class Nm(Format):
     def refusal(self, w: Array) -> str:
         if w.shape[1] % self.m:
             return f"{w.shape[1]} columns are no multiple of {self.m}"
-        most = int((w.reshape(w.shape[0], -1, self.m) != 0).sum(axis=2).max(initial=0))
+        groups = w.reshape(w.shape[0], w.shape[1] // self.m, self.m)
+        most = int(np.count_nonzero(groups, axis=2).max(initial=0))
         if most > self.n:
             return f"a group of {self.m} holds {most} weights"
         return ""
@@ -57,8 +58,9 @@ class Nm(Format):
         groups = cols // self.m
         per_row = groups * self.n
         self.expect("values", len(values), rows * per_row)
-        self.expect("index bytes", len(index), rows * -(-per_row * self._bits // 8))
-        bits = np.unpackbits(index.reshape(rows, -1), axis=1, bitorder="little")
+        row_bytes = -(-per_row * self._bits // 8)
+        self.expect("index bytes", len(index), rows * row_bytes)
+        bits = np.unpackbits(index.reshape(rows, row_bytes), axis=1, bitorder="little")
         if bits[:, per_row * self._bits :].any():
             raise self.broken("a bit past the last position is set")
         bits = bits[:, : per_row * self._bits].reshape(rows, groups, self.n, self._bits)

@@ -84,8 +84,8 @@ static inline ptrdiff_t es_column_at(const es_map *map, int32_t column)
         return (ptrdiff_t)column * 4;
     default: {
         int32_t phases = place->phases;
-        int32_t at = column >= 0 ? column / phases
-                                 : -((phases - 1 - column) / phases);
+        int32_t at =
+            column >= 0 ? column / phases : -((phases - 1 - column) / phases);
         return (column - at * phases) * (pitch / phases) + at;
     }
     }

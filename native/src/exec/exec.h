@@ -50,7 +50,7 @@ typedef struct es_lane {
     uint32_t index;
     es_writer output;
     /* Its levels, lowest first; no level: values go through all stages. */
-    const es_level *levels;
+    es_level levels[ES_MAX_LEVELS];
     uint32_t level_count;
 } es_lane;
 
@@ -72,7 +72,7 @@ es_writer es_writer_of(const es_exec *x, uint32_t tensor);
  * lane is the channel's branch. */
 bool es_lane_takes(es_exec *x, uint32_t channel);
 
-/* Give finished values of the source to the lanes; all channels are taken. */
+/* Give finished values of the source to the lanes that take them. */
 void es_emit(es_exec *x, es_tile *tile);
 /* The same from inside the lane: values that come out of level `level` - 1,
  * or with 0 out of the source. */
@@ -88,24 +88,20 @@ typedef struct es_mac_source {
     int8_t *patches;  /* [4][K'] int8; NULL: the input is read in place */
     uint32_t patch;   /* K' = kernel_h * kernel_w * in_c */
     uint32_t scratch; /* bytes taken, a multiple of 4 */
-    int32_t zero;     /* subtracted from every input; FOLDED: 0 */
-    /* Of the columns that are computed: [K'] int8 each. */
-    uint32_t columns;
-    const int8_t *x[ES_TILE_COLUMNS];
 } es_mac_source;
 
 void es_mac_begin(const es_exec *x, es_mac_source *source);
-void es_mac_columns(es_exec *x, es_mac_source *source, const uint32_t *columns,
-                    uint32_t count);
+void es_mac_columns(es_exec *x, const es_mac_source *source,
+                    const uint32_t *columns, uint32_t count);
 void es_load_columns(es_exec *x, const uint32_t *columns, uint32_t count);
-void es_source_columns(es_exec *x, es_mac_source *source,
+void es_source_columns(es_exec *x, const es_mac_source *source,
                        const uint32_t *columns, uint32_t count);
 /* The whole step. */
 void es_copy_run(const es_exec *x);
 
 /* Stages with levels: all columns of the lane's output. */
 bool es_stage_has_level(uint8_t kind);
-void es_levels_run(es_exec *x, es_mac_source *source, uint8_t *scratch);
+void es_levels_run(es_exec *x, const es_mac_source *source, uint8_t *scratch);
 /* Add the columns of a part to the column that `level` is computing. */
 void es_level_add(const es_level *level, const es_part *part);
 
@@ -118,5 +114,9 @@ void es_halo_fill(const es_writer *tensor);
 /* All of a step but the heads of the rings it appends to. */
 void es_step_run(uint8_t *arena, const es_root *root, uint32_t index);
 void es_step_advance(uint8_t *arena, const es_root *root, uint32_t index);
+/* Between the two: CRC-32 `crc` continued over what the step has written,
+ * branch by branch in logical order; unchanged for a Copy. */
+uint32_t es_step_trace(uint8_t *arena, const es_root *root, uint32_t index,
+                       uint32_t crc);
 
 #endif /* ES_EXEC_H */

@@ -143,12 +143,11 @@ static void end_column(es_exec *x, uint32_t number)
 
 /* ---- all levels of a branch ---- */
 
-/* Levels of the lane's branch, lowest first; returns how many. */
-static uint32_t find_levels(const es_exec *x, es_level *levels,
-                            uint8_t *scratch)
+/* Give the lane the levels of its branch, lowest first. */
+static void find_levels(es_exec *x, uint8_t *scratch)
 {
     const es_branch *branch = &x->lane.branch;
-    uint32_t columns, ignored, count = 0;
+    uint32_t columns, ignored;
     es_step_shape(x->root, &x->step, &columns, &ignored);
     for (uint32_t i = 0; i < branch->stages.count; i++) {
         es_stage stage;
@@ -156,7 +155,8 @@ static uint32_t find_levels(const es_exec *x, es_level *levels,
         if (!es_stage_has_level(stage.kind)) {
             continue;
         }
-        es_level *level = &levels[count++];
+        ES_ASSERT(x->lane.level_count < ES_MAX_LEVELS);
+        es_level *level = &x->lane.levels[x->lane.level_count++];
         level->stage = (uint8_t)i;
         level->kind = stage.kind;
         level->in_zero_point = stage.in_zero_point;
@@ -164,8 +164,8 @@ static uint32_t find_levels(const es_exec *x, es_level *levels,
         level->buffer = scratch;
         level->taps = 1;
         if (stage.window) {
-            level->taps = (uint32_t)stage.window->kernel_h *
-                          stage.window->kernel_w;
+            level->taps =
+                (uint32_t)stage.window->kernel_h * stage.window->kernel_w;
             columns = (uint32_t)stage.window->out_h * stage.window->out_w;
         } else if (stage.kind == ES_STAGE_MEAN) {
             level->taps = columns;
@@ -174,11 +174,10 @@ static uint32_t find_levels(const es_exec *x, es_level *levels,
         scratch += sums(stage.kind) ? 4 * branch->channels
                                     : (branch->channels + 3) / 4 * 4;
     }
-    return count;
 }
 
 /* All taps of the lowest level's column, four by four. */
-static void add_source(es_exec *x, es_mac_source *source, es_level *level)
+static void add_source(es_exec *x, const es_mac_source *source, es_level *level)
 {
     uint32_t column[ES_TILE_COLUMNS], count = 0;
     while (next_tap(level, &column[count])) {
@@ -193,9 +192,9 @@ static void add_source(es_exec *x, es_mac_source *source, es_level *level)
 }
 
 /* One column of the highest level. */
-static void run_column(es_exec *x, es_mac_source *source, es_level *levels,
-                       uint32_t column)
+static void run_column(es_exec *x, const es_mac_source *source, uint32_t column)
 {
+    es_level *levels = x->lane.levels;
     uint32_t channels = x->lane.branch.channels;
     uint32_t top = x->lane.level_count - 1, at = top;
     begin_column(&levels[top], column, channels);
@@ -215,14 +214,11 @@ static void run_column(es_exec *x, es_mac_source *source, es_level *levels,
     }
 }
 
-void es_levels_run(es_exec *x, es_mac_source *source, uint8_t *scratch)
+void es_levels_run(es_exec *x, const es_mac_source *source, uint8_t *scratch)
 {
-    es_level levels[ES_MAX_LEVELS];
-    x->lane.level_count = find_levels(x, levels, scratch);
-    x->lane.levels = levels;
-    ES_ASSERT(x->lane.level_count > 0);
+    find_levels(x, scratch);
     uint32_t columns = x->lane.output.map.place->columns;
     for (uint32_t column = 0; column < columns; column++) {
-        run_column(x, source, levels, column);
+        run_column(x, source, column);
     }
 }

@@ -7,7 +7,8 @@
 static void copy_column(const es_reader *input, uint32_t column, int8_t *to)
 {
     const es_place *place = input->map.place;
-    const int8_t *from = input->base + es_column_at(&input->map, (int32_t)column);
+    const int8_t *from =
+        input->base + es_column_at(&input->map, (int32_t)column);
     if (place->layout == ES_LAYOUT_NWC) {
         memcpy(to, from, place->channels);
         return;
@@ -36,8 +37,8 @@ static void gather_row(const es_reader *input, const es_geometry *g, int32_t y,
             if (dense) { /* all taps inside at once */
                 uint32_t rest = g->in_w - (uint32_t)at;
                 taps = g->kernel_w - kx < rest ? g->kernel_w - kx : rest;
-                memcpy(to, input->base + es_column_at(&input->map,
-                                                      (int32_t)column),
+                memcpy(to,
+                       input->base + es_column_at(&input->map, (int32_t)column),
                        taps * g->in_c);
             } else {
                 copy_column(input, column, to);
@@ -68,25 +69,23 @@ void es_mac_begin(const es_exec *x, es_mac_source *source)
     source->patches = bytes ? (int8_t *)scratch : NULL;
     source->patch = (uint32_t)g->kernel_h * g->kernel_w * g->in_c;
     source->scratch = (bytes + 3) / 4 * 4;
-    source->zero = source->mac.bias_form == ES_BIAS_PLAIN
-                       ? x->input.map.place->zero_point
-                       : 0;
 }
 
-static void set_columns(const es_exec *x, es_mac_source *source,
-                        const uint32_t *columns, uint32_t count)
+/* The patches of `count` columns, gathered or where they stand. */
+static void set_columns(const es_exec *x, const es_mac_source *source,
+                        const uint32_t *columns, uint32_t count,
+                        es_dot_job *job)
 {
     const es_geometry *g = source->mac.geometry;
-    source->columns = count;
     for (uint32_t p = 0; p < count; p++) {
         if (source->patches) {
             int8_t *to = source->patches + p * source->patch;
             gather(&x->input, g, columns[p], to);
-            source->x[p] = to;
+            job->x[p] = to;
         } else { /* no padding, and the taps stand side by side */
             uint32_t row = columns[p] / g->out_w * g->stride_h;
             uint32_t at = columns[p] % g->out_w * g->stride_w + row * g->in_w;
-            source->x[p] =
+            job->x[p] =
                 x->input.base + es_column_at(&x->input.map, (int32_t)at);
         }
     }
@@ -94,96 +93,171 @@ static void set_columns(const es_exec *x, es_mac_source *source,
 
 /* ---- rows ---- */
 
-static uint32_t channel_of(const es_weights *weights, uint32_t row)
+/* A Mac at work on a tile. */
+typedef struct mac_run {
+    es_exec *x;
+    const es_mac *mac;
+    es_tile tile;
+    es_dot_job job;
+} mac_run;
+
+static uint32_t channel_of(const mac_run *run, uint32_t row)
 {
-    return weights->row_order.data ? weights->row_order.data[row] : row;
+    const es_u16s *order = &run->mac->weights.row_order;
+    return order->data ? order->data[row] : row;
 }
 
-/* Give stored row `row` a place in the tile, starting from its bias. */
-static uint32_t add_row(const es_mac *mac, es_tile *tile, uint32_t row)
+static void flush(mac_run *run)
 {
-    uint32_t channel = channel_of(&mac->weights, row), r = tile->channels++;
-    tile->channel[r] = (uint16_t)channel;
-    for (uint32_t p = 0; p < tile->columns; p++) {
-        tile->value[p][r] = mac->bias.data[channel];
+    if (run->tile.channels) {
+        es_emit(run->x, &run->tile);
+    }
+    run->tile.channels = 0;
+}
+
+/* Give a stored row a place in the tile, starting from its bias. */
+static uint32_t add_row(mac_run *run, uint32_t row)
+{
+    uint32_t channel = channel_of(run, row), r = run->tile.channels++;
+    ES_ASSERT(r < ES_TILE_CHANNELS);
+    run->tile.channel[r] = (uint16_t)channel;
+    for (uint32_t p = 0; p < run->tile.columns; p++) {
+        run->tile.value[p][r] = run->mac->bias.data[channel];
     }
     return r;
 }
 
-static void flush(es_exec *x, es_tile *tile)
+/* Convolution groups: the columns (tap, channel of the group) of a row stand
+ * in the patch tap by tap, from the first channel of the row's group on. */
+static void dot_grouped(const mac_run *run, uint32_t r, const int8_t *w,
+                        uint32_t col, uint32_t cols)
 {
-    if (tile->channels) {
-        es_emit(x, tile);
-    }
-    tile->channels = 0;
-}
-
-/* Where in a patch the inputs of an output channel's conv group start. */
-static uint32_t group_start(const es_geometry *g, uint32_t channel)
-{
-    return channel / (g->rows / g->groups) * (g->in_c / g->groups);
-}
-
-/* Grouped: columns (tap, channel of the group) stand apart in the patch. */
-static void add_grouped(const es_mac_source *source, es_tile *tile, uint32_t r,
-                        const es_batch *batch, const int8_t *values)
-{
-    const es_geometry *g = source->mac.geometry;
+    const es_geometry *g = run->mac->geometry;
     uint32_t width = g->in_c / g->groups;
-    const uint32_t start = group_start(g, tile->channel[r]);
-    for (uint32_t i = 0; i < batch->count; i++) {
-        const int8_t *w = values + i * batch->block_stride;
-        uint32_t col = batch->column[i], end = col + batch->cols;
-        while (col < end) {
-            uint32_t tap = col / width, within = col % width;
-            uint32_t n = width - within < end - col ? width - within : end - col;
-            uint32_t at = tap * g->in_c + start + within;
-            for (uint32_t p = 0; p < tile->columns; p++) {
-                tile->value[p][r] +=
-                    es_dot(w, source->x[p] + at, n, source->zero);
-            }
-            w += n;
-            col += n;
+    uint32_t start = run->tile.channel[r] / (g->rows / g->groups) * width;
+    while (cols > 0) {
+        uint32_t tap = col / width, within = col % width;
+        uint32_t n = width - within < cols ? width - within : cols;
+        es_dot_row(&run->job, r, w, tap * g->in_c + start + within, n);
+        w += n;
+        col += n;
+        cols -= n;
+    }
+}
+
+static void dot_batch(const mac_run *run, uint32_t first, const es_batch *batch)
+{
+    bool grouped = run->mac->geometry->groups > 1;
+    for (uint32_t r = 0; r < batch->rows; r++) {
+        const int8_t *w = batch->values + r * batch->row_stride;
+        if (!grouped) {
+            es_dot_blocks(&run->job, first + r, w, batch);
+            continue;
+        }
+        for (uint32_t i = 0; i < batch->count; i++) {
+            dot_grouped(run, first + r, w + i * batch->block_stride,
+                        batch->column[i], batch->cols);
         }
     }
 }
 
 /* ---- row groups ---- */
 
-static void sparse_group(es_exec *x, const es_mac_source *source,
-                         es_tile *tile, const es_row_group *group)
+/* Any encoding. */
+static void run_group(mac_run *run, const es_row_group *group)
 {
-    const es_mac *mac = &source->mac;
     es_weight_iter it;
-    es_weights_begin(&it, group, mac->weights.cols);
+    es_weights_begin(&it, group, run->mac->weights.cols);
     while (es_weights_next_rows(&it)) {
-        uint32_t row = group->first_row + it.row, wanted = 0;
-        for (uint32_t i = 0; i < it.rows; i++) {
-            wanted += es_lane_takes(x, channel_of(&mac->weights, row + i));
+        uint32_t row = group->first_row + it.row;
+        bool taken = false;
+        for (uint32_t i = 0; i < it.rows && !taken; i++) {
+            taken = es_lane_takes(run->x, channel_of(run, row + i));
         }
-        if (wanted == 0) {
+        if (!taken) {
             continue;
         }
-        if (tile->channels + it.rows > ES_TILE_CHANNELS) {
-            flush(x, tile);
+        if (run->tile.channels + it.rows > ES_TILE_CHANNELS) {
+            flush(run);
         }
-        uint32_t first = tile->channels;
+        uint32_t first = run->tile.channels;
         for (uint32_t i = 0; i < it.rows; i++) {
-            add_row(mac, tile, row + i);
+            add_row(run, row + i);
         }
         es_batch batch;
         while (es_weights_next_batch(&it, &batch)) {
-            for (uint32_t i = 0; i < batch.rows; i++) {
-                const int8_t *values = batch.values + i * batch.row_stride;
-                if (mac->geometry->groups > 1) {
-                    add_grouped(source, tile, first + i, &batch, values);
-                } else {
-                    es_dot_blocks(source, tile, first + i, &batch, values);
-                }
-            }
-        }
-        if (wanted < it.rows) {
-            drop_others(x, tile, first);
+            dot_batch(run, first, &batch);
         }
     }
+}
+
+/* DENSE without the iterator, which costs as much as 100 products a row. */
+static void run_dense(mac_run *run, const es_row_group *group)
+{
+    uint32_t cols = run->mac->weights.cols;
+    const int8_t *w = group->values.data;
+    for (uint32_t i = 0; i < group->row_count; i++, w += cols) {
+        uint32_t row = group->first_row + i;
+        if (!es_lane_takes(run->x, channel_of(run, row))) {
+            continue;
+        }
+        if (run->tile.channels == ES_TILE_CHANNELS) {
+            flush(run);
+        }
+        es_dot_row(&run->job, add_row(run, row), w, 0, cols);
+    }
+}
+
+/* DENSE, a channel in, the same channel out: channels side by side. */
+static void run_depthwise(mac_run *run, const es_row_group *group)
+{
+    const es_geometry *g = run->mac->geometry;
+    uint32_t taps = run->mac->weights.cols;
+    for (uint32_t i = 0; i < group->row_count;) {
+        uint32_t row = group->first_row + i, rows = 0;
+        flush(run);
+        while (rows < ES_TILE_CHANNELS && i + rows < group->row_count) {
+            add_row(run, row + rows);
+            rows++;
+        }
+        es_dot_depthwise(&run->job, rows, group->values.data + i * taps, taps,
+                         g->in_c, row);
+        i += rows;
+    }
+}
+
+static bool is_depthwise(const es_mac *mac)
+{
+    const es_geometry *g = mac->geometry;
+    return g->groups > 1 && g->groups == g->in_c && g->rows == g->in_c &&
+           !mac->weights.row_order.data;
+}
+
+void es_mac_columns(es_exec *x, const es_mac_source *source,
+                    const uint32_t *columns, uint32_t count)
+{
+    const es_mac *mac = &source->mac;
+    mac_run run;
+    run.x = x;
+    run.mac = mac;
+    run.tile.columns = count;
+    run.tile.channels = 0;
+    memcpy(run.tile.column, columns, count * sizeof *columns);
+    run.job.columns = count;
+    run.job.value = run.tile.value;
+    run.job.zero =
+        mac->bias_form == ES_BIAS_PLAIN ? x->input.map.place->zero_point : 0;
+    set_columns(x, source, columns, count, &run.job);
+    for (uint32_t i = 0; i < mac->weights.groups.count; i++) {
+        es_row_group group;
+        es_row_group_view(&mac->weights, i, &group);
+        if (group.encoding == ES_DENSE && mac->geometry->groups == 1) {
+            run_dense(&run, &group);
+        } else if (group.encoding == ES_DENSE && is_depthwise(mac)) {
+            run_depthwise(&run, &group);
+        } else {
+            run_group(&run, &group);
+        }
+    }
+    flush(&run);
 }

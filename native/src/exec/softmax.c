@@ -6,9 +6,9 @@
 #include "fixedpoint.h"
 
 enum {
-    ARGUMENT_BITS = 5,              /* integer bits of exp's argument */
-    FRACTION = 31 - ARGUMENT_BITS,  /* its fraction bits */
-    SUM_BITS = 12,                  /* integer bits of the sum */
+    ARGUMENT_BITS = 5,             /* integer bits of exp's argument */
+    FRACTION = 31 - ARGUMENT_BITS, /* its fraction bits */
+    SUM_BITS = 12,                 /* integer bits of the sum */
     QUARTER = 1 << (FRACTION - 2)
 };
 
@@ -36,9 +36,8 @@ static int32_t exp_on_quarter(int32_t a)
 static int32_t exp_on_negative_values(int32_t a)
 {
     /* exp(-2^(i - 2)) in Q0 */
-    static const int32_t factor[] = {1672461947, 1302514674, 790015084,
-                                     290630308,  39332535,   720401,
-                                     242};
+    static const int32_t factor[] = {
+        1672461947, 1302514674, 790015084, 290630308, 39332535, 720401, 242};
     if (a == 0) {
         return INT32_MAX;
     }

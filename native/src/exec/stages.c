@@ -57,7 +57,8 @@ static int32_t add(const es_stage *stage, int32_t v, int32_t o)
                       stage->rounding);
     int32_t b = scale((o - stage->other->zero_point) * unit, stage->other,
                       stage->rounding);
-    int32_t sum = (stage->negate_value ? -a : a) + (stage->negate_other ? -b : b);
+    int32_t sum =
+        (stage->negate_value ? -a : a) + (stage->negate_other ? -b : b);
     return stage->out->zero_point + scale(sum, stage->out, stage->rounding);
 }
 
@@ -65,8 +66,7 @@ static int32_t mul(const es_stage *stage, int32_t v, int32_t o)
 {
     int32_t product =
         (v - stage->value_zero_point) * (o - stage->other_zero_point);
-    return stage->out->zero_point +
-           scale(product, stage->out, stage->rounding);
+    return stage->out->zero_point + scale(product, stage->out, stage->rounding);
 }
 
 /* The sum may need 63 bits (I-44), and its clamp comes before int32. */
@@ -96,21 +96,20 @@ static void with_operand(const es_exec *x, const es_stage *stage,
     ptrdiff_t column_at[ES_TILE_COLUMNS];
     for (uint32_t p = 0; p < part->tile->columns; p++) {
         uint32_t column = part->tile->column[p];
-        column_at[p] = es_column_at(
-            &operand.map, place->columns > 1 ? (int32_t)column : 0);
+        column_at[p] = es_column_at(&operand.map,
+                                    place->columns > 1 ? (int32_t)column : 0);
     }
     for (uint32_t r = part->from; r < part->to; r++) {
         uint32_t channel = part->tile->channel[r] - part->first_channel;
         const int8_t *at =
-            operand.base + es_channel_at(&operand.map,
-                                         place->channels > 1 ? channel : 0);
+            operand.base +
+            es_channel_at(&operand.map, place->channels > 1 ? channel : 0);
         for (uint32_t p = 0; p < part->tile->columns; p++) {
             int32_t *v = &part->tile->value[p][r], o = at[column_at[p]];
-            int32_t result =
-                stage->kind == ES_STAGE_ADD   ? add(stage, *v, o)
-                : stage->kind == ES_STAGE_MUL ? mul(stage, *v, o)
-                                              : add_single_requant(
-                                                    stage, channel, *v, o);
+            int32_t result = stage->kind == ES_STAGE_ADD ? add(stage, *v, o)
+                             : stage->kind == ES_STAGE_MUL
+                                 ? mul(stage, *v, o)
+                                 : add_single_requant(stage, channel, *v, o);
             *v = es_clamp(result, stage->qmin, stage->qmax);
         }
     }

@@ -2,6 +2,7 @@
  * branch. */
 #include "exec/exec.h"
 #include "es_assert.h"
+#include "plan/crc32.h"
 
 es_reader es_reader_of(const es_exec *x, uint32_t tensor)
 {
@@ -9,11 +10,10 @@ es_reader es_reader_of(const es_exec *x, uint32_t tensor)
     es_tensor_view(x->root, tensor, &view);
     es_reader reader;
     reader.map = es_map_of(x->arena, x->root->rings, view.place);
-    reader.base =
-        view.data.data
-            ? (const int8_t *)view.data.data
-            : (const int8_t *)x->arena +
-                  es_base_offset(x->root->rings, view.place);
+    reader.base = view.data.data
+                      ? (const int8_t *)view.data.data
+                      : (const int8_t *)x->arena +
+                            es_base_offset(x->root->rings, view.place);
     return reader;
 }
 
@@ -36,7 +36,6 @@ static void lane_set(es_exec *x, uint32_t branch)
     es_branch_view(&x->step, branch, &x->lane.branch);
     x->lane.index = branch;
     x->lane.output = es_writer_of(x, x->lane.branch.output);
-    x->lane.levels = NULL;
     x->lane.level_count = 0;
 }
 
@@ -63,8 +62,8 @@ static void store(const es_exec *x, const es_part *part)
     const es_writer *output = &x->lane.output;
     const es_tile *tile = part->tile;
     for (uint32_t p = 0; p < tile->columns; p++) {
-        int8_t *column = output->base + es_column_at(&output->map,
-                                                     (int32_t)tile->column[p]);
+        int8_t *column =
+            output->base + es_column_at(&output->map, (int32_t)tile->column[p]);
         for (uint32_t r = part->from; r < part->to; r++) {
             uint32_t channel = tile->channel[r] - part->first_channel;
             column[es_channel_at(&output->map, channel)] =
@@ -78,8 +77,7 @@ void es_lane_emit(es_exec *x, const es_part *part, uint32_t level)
     const es_lane *lane = &x->lane;
     bool last = level == lane->level_count;
     uint32_t begin = level > 0 ? lane->levels[level - 1].stage + 1U : 0;
-    uint32_t end =
-        last ? lane->branch.stages.count : lane->levels[level].stage;
+    uint32_t end = last ? lane->branch.stages.count : lane->levels[level].stage;
     es_stages_apply(x, part, begin, end);
     if (last) {
         store(x, part);
@@ -93,14 +91,15 @@ void es_emit(es_exec *x, es_tile *tile)
     es_part part = {tile, 0, 0, 0};
     while (part.to < tile->channels) {
         bool taken = es_lane_takes(x, tile->channel[part.to]);
-        ES_ASSERT(taken);
-        (void)taken;
         part.from = part.to;
-        while (part.to < tile->channels && lane_has(x, tile->channel[part.to])) {
+        while (part.to < tile->channels &&
+               lane_has(x, tile->channel[part.to])) {
             part.to++;
         }
-        part.first_channel = x->lane.branch.first_channel;
-        es_lane_emit(x, &part, 0);
+        if (taken) {
+            part.first_channel = x->lane.branch.first_channel;
+            es_lane_emit(x, &part, 0);
+        }
     }
 }
 
@@ -119,8 +118,8 @@ void es_load_columns(es_exec *x, const uint32_t *columns, uint32_t count)
         if (es_lane_takes(x, channel)) {
             uint32_t r = tile.channels++;
             tile.channel[r] = (uint16_t)channel;
-            ptrdiff_t at = es_channel_at(&x->input.map,
-                                         place->channels > 1 ? channel : 0);
+            ptrdiff_t at =
+                es_channel_at(&x->input.map, place->channels > 1 ? channel : 0);
             for (uint32_t p = 0; p < count; p++) {
                 int32_t column = place->columns > 1 ? (int32_t)columns[p] : 0;
                 tile.value[p][r] =
@@ -135,7 +134,7 @@ void es_load_columns(es_exec *x, const uint32_t *columns, uint32_t count)
     }
 }
 
-void es_source_columns(es_exec *x, es_mac_source *source,
+void es_source_columns(es_exec *x, const es_mac_source *source,
                        const uint32_t *columns, uint32_t count)
 {
     if (x->step.source_kind == ES_SOURCE_MAC) {
@@ -160,7 +159,7 @@ static bool branch_has_levels(const es_branch *branch)
 }
 
 /* The branches without levels, all in one. */
-static void run_elementwise(es_exec *x, es_mac_source *source)
+static void run_elementwise(es_exec *x, const es_mac_source *source)
 {
     uint32_t columns, ignored;
     es_step_shape(x->root, &x->step, &columns, &ignored);
@@ -249,4 +248,29 @@ void es_step_advance(uint8_t *arena, const es_root *root, uint32_t index)
                              head >= columns ? head - columns : head);
         }
     }
+}
+
+uint32_t es_step_trace(uint8_t *arena, const es_root *root, uint32_t index,
+                       uint32_t crc)
+{
+    es_exec x;
+    x.arena = arena;
+    x.root = root;
+    es_step_view(root, index, &x.step);
+    if (x.step.source_kind == ES_SOURCE_COPY) {
+        return crc;
+    }
+    for (uint32_t b = 0; b < x.step.branches.count; b++) {
+        lane_set(&x, b);
+        const es_writer *output = &x.lane.output;
+        const es_place *place = output->map.place;
+        for (uint32_t column = 0; column < place->columns; column++) {
+            for (uint32_t channel = 0; channel < place->channels; channel++) {
+                const int8_t *value =
+                    es_write_at(output, (int32_t)column, channel);
+                crc = es_crc32(crc, value, 1);
+            }
+        }
+    }
+    return crc;
 }

@@ -1,20 +1,30 @@
 /* The parts of es_plan_open. Each checks invariants of PLAN_FORMAT.md section
  * 10 (named beside it) that may rely on those of the parts before it.
  *
- * Work: a part is linear in what it reads, and one step can reach no more
- * bytes than the FlatBuffer has (I-8), so all of it is bounded by
- * (steps + 1) * N, and by ES_MAX_LOOKS for I-26. Nothing recurses; nothing is
- * stored but a few hundred bytes of stack. */
+ * Work: each part is linear in what it reads. One step reads at most N + 2^20
+ * bytes (I-8), so with shared tables all of it is bounded by steps * (N + 2^20)
+ * and what stands outside of steps; I-26 by ES_MAX_LOOKS. Nothing recurses,
+ * nothing is stored but a few hundred bytes of stack. */
 #ifndef ES_PLAN_CHECK_H
 #define ES_PLAN_CHECK_H
 
 #include "plan/view.h"
 
 enum {
-    ES_MAX_COLUMNS = 1 << 24,  /* also of what passes between two stages */
+    ES_MAX_COLUMNS = 1 << 24, /* also of what passes between two stages */
     ES_MAX_CHANNELS = 65535,
-    ES_MAX_LOOKS = 1 << 24     /* I-26: looks at a writer, in all */
+    ES_MAX_POOLS = 4,      /* MaxPool, AvgPool, Mean, Softmax in a branch */
+    ES_SEEN_WEIGHTS = 16,  /* weight matrices remembered */
+    ES_MAX_LOOKS = 1 << 24 /* I-26: looks at a writer, in all */
 };
+
+/* A weight matrix that is right: the steps of an unrolled recurrent net share
+ * theirs, and its bytes are what takes long. */
+typedef struct es_seen {
+    const uint8_t *groups; /* that of its vector of row groups; NULL: none */
+    uint32_t cols;
+    uint64_t row_sum; /* the largest sum of |weight| of a row */
+} es_seen;
 
 typedef struct es_check {
     es_plan plan; /* bytes and size; root once it is known */
@@ -22,6 +32,8 @@ typedef struct es_check {
     es_status status; /* what a refusal returns */
     es_fault fault;
     uint32_t looks; /* I-26 */
+    uint32_t seen_next;
+    es_seen seen[ES_SEEN_WEIGHTS];
 } es_check;
 
 /* Note why the plan is refused; always false. */
@@ -40,6 +52,9 @@ bool es_check_whole(es_check *check);
 
 /* Of one step. Those that return a number return the invariant broken, or 0. */
 
+/* Add, Mul, AddSingleRequant: `operand` is a tensor. */
+bool es_stage_has_operand(const es_stage *stage);
+
 /* Where values are on their way through a branch. */
 typedef struct es_flow {
     uint32_t columns, channels;
@@ -54,8 +69,9 @@ uint16_t es_check_copy(const es_copy *copy, const es_place *input,
                        const es_place *output);
 /* I-40 to I-45 of one stage, but I-43 of a Mac. `in` comes in. */
 uint16_t es_check_arithmetic(const es_stage *stage, const es_flow *in);
-/* I-43 of a Mac, I-50 to I-57. */
-bool es_check_weights(es_check *check, const es_step *step, const es_mac *mac);
+/* I-50 to I-57. */
+bool es_check_weights(es_check *check, const es_mac *mac);
+/* I-43 of a Mac whose weights, branches and first stages are right. */
 bool es_check_sums(es_check *check, const es_step *step, const es_mac *mac);
 /* I-16 of a step's scratch, I-24 to I-26. */
 bool es_check_memory(es_check *check, const es_step *step, uint32_t index);
@@ -71,5 +87,8 @@ typedef struct es_extent {
 es_extent es_place_extent(const es_place *place); /* neither ring nor const */
 es_extent es_tensor_extent(const es_root *root, uint32_t index);
 bool es_extents_overlap(es_extent a, es_extent b);
+/* Whether two tensors of the arena share a byte. By extents, but for channels
+ * of one NWC tensor side by side. */
+bool es_tensors_overlap(const es_root *root, uint32_t a, uint32_t b);
 
 #endif /* ES_PLAN_CHECK_H */

@@ -59,7 +59,8 @@ static uint16_t check_add(const es_stage *stage)
     }
     if (stage->left_shift > 20 || stage->value->shift > 0 ||
         stage->other->shift > 0 || !is_int8(stage->value->zero_point) ||
-        !is_int8(stage->other->zero_point) || !is_int8(stage->out->zero_point)) {
+        !is_int8(stage->other->zero_point) ||
+        !is_int8(stage->out->zero_point)) {
         return 42;
     }
     /* |a|, |b| <= 255 * 2^20 < 2^28, so |a + b| < 2^29. */

@@ -13,11 +13,11 @@ static uint16_t check_shape(const es_tensor *tensor)
         return 10;
     }
     for (uint32_t i = 0; i < tensor->shape.count; i++) {
-        product *= tensor->shape.data[i]; /* <= 2^40 * 2^32 needs a look */
-        if (product < 1 || product > most ||
-            tensor->shape.data[i] > most) {
+        uint32_t size = tensor->shape.data[i];
+        if (size < 1 || size > most / product) {
             return 10;
         }
+        product *= size;
     }
     return product == most ? 0 : 10;
 }
@@ -95,14 +95,15 @@ static uint16_t check_tensor(const es_root *root, uint32_t index)
         return broken;
     }
     if (tensor.data.data != NULL) {
-        bool fits = tensor.data.count ==
-                    (uint64_t)place->columns * place->channels;
+        bool fits =
+            tensor.data.count == (uint64_t)place->columns * place->channels;
         return is_plain(place) && fits && place->ring == -1 &&
                        place->ring_role == ES_RING_NONE && place->ring_lag == 0
                    ? 0
                    : 13;
     }
-    if (place->ring_role == ES_RING_APPEND || place->ring_role == ES_RING_VIEW) {
+    if (place->ring_role == ES_RING_APPEND ||
+        place->ring_role == ES_RING_VIEW) {
         return check_ring_tensor(root, place);
     }
     if (place->ring_role != ES_RING_NONE || place->ring != -1 ||

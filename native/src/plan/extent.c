@@ -58,3 +58,29 @@ bool es_extents_overlap(es_extent a, es_extent b)
     int64_t end = a.end < b.end ? a.end : b.end;
     return first < end;
 }
+
+/* Whether, in two NWC tensors of equal pitch, the channels of one stand in the
+ * gaps of the other. */
+static bool interleave(const es_place *a, const es_place *b)
+{
+    uint32_t pitch = a->pitch, from_a;
+    if (a->layout != ES_LAYOUT_NWC || b->layout != ES_LAYOUT_NWC ||
+        b->pitch != pitch || a->ring >= 0 || b->ring >= 0) {
+        return false;
+    }
+    /* Where b's channel 0 stands, counted from a's channel 0 before it. */
+    from_a = (b->offset % pitch + (pitch - a->offset % pitch)) % pitch;
+    return from_a >= a->channels && b->channels <= pitch - from_a;
+}
+
+bool es_tensors_overlap(const es_root *root, uint32_t a, uint32_t b)
+{
+    es_tensor x, y;
+    if (!es_extents_overlap(es_tensor_extent(root, a),
+                            es_tensor_extent(root, b))) {
+        return false;
+    }
+    es_tensor_view(root, a, &x);
+    es_tensor_view(root, b, &y);
+    return !interleave(x.place, y.place);
+}

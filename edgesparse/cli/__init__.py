@@ -1,0 +1,64 @@
+"""The command line: commands and printing, no logic. `edgesparse --help` lists the commands."""
+
+from __future__ import annotations
+
+import errno
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from edgesparse import __version__
+from edgesparse.cli.console import fail, say
+from edgesparse.cli.convert import convert
+from edgesparse.cli.inspect import inspect
+from edgesparse.cli.run import run
+from edgesparse.errors import EdgeSparseError
+
+
+class Commands(TyperGroup):
+    """Runs a command and turns what it raises on purpose into one line and an exit code."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except EdgeSparseError as error:
+            fail(str(error))
+            raise typer.Exit(error.exit_code) from error
+        except OSError as error:
+            if error.errno == errno.EPIPE:  # `edgesparse ... | head`: nobody reads any more
+                raise
+            where = f"{error.filename}: " if error.filename else ""
+            fail(f"{where}{error.strerror or error}")
+            raise typer.Exit(2) from error
+
+
+app = typer.Typer(
+    cls=Commands, name="edgesparse", no_args_is_help=True, add_completion=False,
+    pretty_exceptions_enable=False, rich_markup_mode=None)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        say(f"edgesparse {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say it and exit.")
+    ] = False,
+) -> None:
+    """Compile pruned int8 networks into plans and run them. Exit codes: 0 fine, 1 a check failed,
+    2 bad input."""
+
+
+app.command("convert")(convert)
+app.command("inspect")(inspect)
+app.command("run")(run)
+
+
+def main() -> None:
+    """Entry point of the `edgesparse` program."""
+    app()

@@ -1,0 +1,160 @@
+"""edgesparse convert: a model becomes a plan, and everything about it is said."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from edgesparse.cli.console import emit, fail, percent, say, stderr, table
+from edgesparse.cli.files import check_writable, write_whole
+from edgesparse.cli.layers import io_text, layer_json, layer_table, plan_json
+from edgesparse.cli.names import short_names
+from edgesparse.convert import Conversion, Options, check, convert_model
+from edgesparse.errors import BadInput
+from edgesparse.importers.tflite import import_tflite
+from edgesparse.passes.pipeline import CANONICAL, INT8
+from edgesparse.quantize.report import QuantReport
+from edgesparse.quantize.samples import load_calibration
+from edgesparse.target import load_target
+
+PASSES = tuple(dict.fromkeys(run.__name__ for run in (*CANONICAL, *INT8)))
+
+
+def convert(
+    model: Annotated[Path, typer.Argument(help="A .tflite file.")],
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="The plan to write.")] = None,
+    target: Annotated[str, typer.Option(help="What the plan is made for.")] = "host",
+    calibrate: Annotated[
+        Path | None,
+        typer.Option(help="Typical inputs of a float model: .npz or .npy, first axis = samples."),
+    ] = None,
+    method: Annotated[
+        str, typer.Option(help="How ranges are chosen: minmax, percentile[:P] or mse."),
+    ] = Options.method,
+    check_only: Annotated[
+        bool, typer.Option("--check", help="List everything unsupported; write nothing.")] = False,
+    dump_after: Annotated[
+        list[str] | None, typer.Option(help="Print the graph after this pass.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of the memory planner and the self test.")] = 0,
+    golden: Annotated[
+        bool, typer.Option("--golden/--no-golden", help="Store a self test in the plan.")] = True,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
+) -> None:
+    """Convert a .tflite model into a plan."""
+    if check_only:
+        _check(model, as_json)
+        return
+    if output is None:
+        raise BadInput("-o PLAN is missing: where shall the plan go? (--check writes nothing)")
+    check_writable(output, "-o")
+    load_target(target)
+    options = Options(
+        calibration=_calibration(model, calibrate), method=method, golden=golden, seed=seed,
+        dump_after=_passes(dump_after or []), dump=_dump_to(as_json))
+    with stderr().status(f"converting {model.name}"):
+        result = convert_model(model, target, options)
+    write_whole(output, lambda file: file.write(result.plan.data))
+    if as_json:
+        emit(_json(result, model, output))
+    else:
+        _show(result, model, output)
+
+
+def _check(model: Path, as_json: bool) -> None:
+    issues = check(model)
+    if as_json:
+        emit({"model": str(model), "unsupported": list(issues)})
+    elif not issues:
+        say(f"{model}: everything in it is supported")
+    if issues:
+        if not as_json:
+            fail(f"{model}: {len(issues)} unsupported part{'s' if len(issues) > 1 else ''}")
+            for issue in issues:
+                say(f"  {issue}")
+        raise typer.Exit(2)
+
+
+def _calibration(model: Path, path: Path | None) -> Any:
+    if path is None:
+        return None
+    try:
+        data = model.read_bytes()
+    except OSError as error:
+        raise BadInput(f"{model}: {error.strerror or error}") from error
+    return load_calibration(path, import_tflite(data, model.name))
+
+
+def _passes(names: list[str]) -> tuple[str, ...]:
+    for name in names:
+        if name not in PASSES:
+            raise BadInput(f"--dump-after {name}: no such pass; there are {', '.join(PASSES)}")
+    return tuple(names)
+
+
+def _dump_to(as_json: bool) -> Any:
+    """Where graphs are printed: with --json, stdout belongs to the one object."""
+
+    def dump(name: str, text: str) -> None:
+        if as_json:
+            stderr().print(f"after {name}:\n{text}", soft_wrap=True)
+        else:
+            say(f"after {name}:\n{text}")
+
+    return dump
+
+
+def _show(result: Conversion, model: Path, output: Path) -> None:
+    plan = result.plan
+    say(f"{model.name} -> {output} for {plan.model.target}", "bold")
+    for what, ios in (("in ", plan.inputs), ("out", plan.outputs)):
+        for io in ios:
+            say(f"{what} {io_text(io)}")
+    say()
+    layer_table(plan.layers)
+    say()
+    names = short_names([layer.name for layer in plan.layers])
+    for name, reason in zip(names, result.reasons):
+        if reason:
+            say(f"{name}: {reason}")
+    say()
+    if result.quantization is not None:
+        _show_quantization(result.quantization)
+    size = model.stat().st_size
+    say(f"RAM    {plan.ram_bytes:,} bytes; {result.memory.ratio:.2f} x the lower bound of "
+        f"{result.memory.bound:,}")
+    say(f"flash  {plan.flash_bytes:,} bytes; {percent(plan.flash_bytes / size)} of the model's "
+        f"{size:,}")
+
+
+def _show_quantization(report: QuantReport) -> None:
+    names = short_names([layer.layer for layer in report.layers])
+    table(
+        ("layer", "operator", "SQNR dB>", "max error>", "saturated>"),
+        [[name, layer.operator, f"{layer.sqnr_db:.1f}", f"{layer.max_error:.3g}",
+          f"{100 * layer.saturated:.2f}%"] for name, layer in zip(names, report.layers)],
+        f"int8 against float over {report.samples} calibration inputs")
+    for out in report.outputs:
+        say(f"output {out.output}, before any softmax: {out.sqnr_db:.1f} dB")
+    say()
+
+
+def _json(result: Conversion, model: Path, output: Path) -> dict[str, Any]:
+    report = result.quantization
+    return {
+        "model": str(model),
+        "plan": str(output),
+        "model_bytes": model.stat().st_size,
+        **plan_json(result.plan),
+        "ram_bound_bytes": result.memory.bound,
+        "ram_ratio": result.memory.ratio,
+        "layers": layer_json(result.plan.layers, result.reasons),
+        "quantization": None if report is None else {
+            "samples": report.samples,
+            "sqnr_db": report.sqnr_db,
+            "layers": [vars(layer) for layer in report.layers],
+            "outputs": [vars(out) for out in report.outputs],
+        },
+    }

@@ -1,0 +1,90 @@
+"""edgesparse inspect: what a plan holds."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from edgesparse.cli.console import emit, say, table
+from edgesparse.cli.layers import io_text, layer_json, layer_table, plan_json
+from edgesparse.cli.names import short_names
+from edgesparse.footprint import flash_of, memory_map
+from edgesparse.plan.plan import Plan
+
+
+def inspect(
+    plan: Annotated[Path, typer.Argument(help="A plan file.")],
+    steps: Annotated[
+        bool, typer.Option("--steps", help="Every step with full names and stages.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
+) -> None:
+    """Show what a plan does and what its flash and RAM are spent on."""
+    loaded = Plan.load(plan)
+    if as_json:
+        emit(_json(loaded, plan))
+    else:
+        _show(loaded, plan, steps)
+
+
+def _show(plan: Plan, path: Path, steps: bool) -> None:
+    model = plan.model
+    name = f" from {model.names.model}" if model.names and model.names.model else ""
+    say(f"{path}{name} for {model.target}, made by {model.producer or 'unknown'}", "bold")
+    say(f"SHA-256 {plan.digest}")
+    for what, ios in (("in ", plan.inputs), ("out", plan.outputs)):
+        for io in ios:
+            say(f"{what} {io_text(io)}")
+    say(f"self test: {'yes' if model.golden else 'none stored'}")
+    say()
+    if steps:
+        _show_steps(plan)
+    else:
+        layer_table(plan.layers, f"{len(plan.layers)} steps")
+    say()
+    flash = flash_of(plan)
+    table(
+        ("flash", "bytes>"),
+        [*asdict(flash).items(), ("in all", plan.flash_bytes)])
+    say()
+    regions = memory_map(plan)
+    names = short_names([region.name for region in regions])
+    table(
+        ("RAM", "kind", "offset>", "bytes>", "lives"),
+        [*((name, r.kind, r.offset, r.bytes, _life(r.first, r.last, len(model.steps)))
+           for name, r in zip(names, regions)),
+         ("in all", "", "", plan.ram_bytes, "")])
+
+
+def _show_steps(plan: Plan) -> None:
+    for number, layer in enumerate(plan.layers):
+        groups = ", ".join(
+            f"{g.encoding} ({g.rows} rows, {g.bytes:,} B)" for g in layer.encodings)
+        shapes = " + ".join(str(list(dims)) for dims in layer.inputs)
+        results = " + ".join(str(list(dims)) for dims in layer.outputs)
+        say(f"{number}: {layer.name}", "bold")
+        say(f"   {layer.kind} {shapes} -> {results} {layer.layout}"
+            + (f", then {', '.join(layer.stages)}" if layer.stages else ""))
+        if groups:
+            say(f"   weights {groups}; {layer.macs_stored:,} of {layer.macs:,} MACs")
+
+
+def _life(first: int, last: int, steps: int) -> str:
+    start = "caller" if first < 0 else f"step {first}"
+    end = "caller" if last >= steps else f"step {last}"
+    return start if start == end != "caller" else f"{start} .. {end}"
+
+
+def _json(plan: Plan, path: Path) -> dict[str, Any]:
+    sha = plan.model.source_sha256
+    return {
+        "plan": str(path),
+        **plan_json(plan),
+        "source_sha256": sha.hex() if sha else None,
+        "self_test": plan.model.golden is not None,
+        "flash": asdict(flash_of(plan)),
+        "layers": layer_json(plan.layers),
+        "memory_map": [asdict(region) for region in memory_map(plan)],
+    }

@@ -1,0 +1,178 @@
+"""A plan as users hold it: the bytes of the file, and what they say about themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from edgesparse.errors import BadInput
+from edgesparse.graph.ir import Shape
+from edgesparse.plan import model as pm
+from edgesparse.plan.read import flatbuffer_of, read_plan
+from edgesparse.plan.write import sha256_of
+from edgesparse.sparsity.formats import format_of
+
+KINDS: dict[type, str] = {
+    pm.Requant: "requant", pm.Clamp: "clamp", pm.Lut: "lut", pm.Add: "add", pm.Mul: "mul",
+    pm.AddSingleRequant: "add_single_requant", pm.MaxPool: "max_pool", pm.AvgPool: "avg_pool",
+    pm.Mean: "mean", pm.Softmax: "softmax", pm.Load: "load", pm.Copy: "copy",
+}
+
+
+@dataclass(frozen=True)
+class GroupInfo:
+    """Consecutive rows stored in one encoding."""
+
+    encoding: str
+    """As people say it: "dense", "bsr 4x1", "2:4"."""
+    rows: int
+    bytes: int
+    """Values and index."""
+
+
+@dataclass(frozen=True)
+class LayerInfo:
+    """One step of a plan; without weights, the numbers about them are 0.
+
+    kind          "conv1d", "conv2d", "depthwise", "fully_connected", "copy", or the first stage
+    inputs        shapes of the input and of every further operand
+    macs          as if no weight were zero and no tap lay in the padding: rows * columns of the
+                  weight matrix * output positions
+    macs_stored   the same of the weights that are not zero
+    zeros         share of weights that are zero
+    weight_bytes  values and index of all groups
+    dense_bytes   what they would take without any encoding
+    layout        of the first output
+    """
+
+    name: str
+    kind: str
+    inputs: tuple[Shape, ...]
+    outputs: tuple[Shape, ...]
+    stages: tuple[str, ...]
+    layout: str
+    macs: int = 0
+    macs_stored: int = 0
+    zeros: float = 0.0
+    encodings: tuple[GroupInfo, ...] = ()
+    weight_bytes: int = 0
+    dense_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class IoInfo:
+    """An input or output; stored = round(real / scale) + zero_point. `float_io`: the user's model
+    had float32 here, the device has int8."""
+
+    name: str
+    shape: Shape
+    scale: float
+    zero_point: int
+    float_io: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """A whole plan file; made by from_bytes() or load()."""
+
+    data: bytes
+    model: pm.PlanModel
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Plan:
+        """Raises PlanInvalid."""
+        return cls(bytes(data), read_plan(data))
+
+    @classmethod
+    def load(cls, path: str | Path) -> Plan:
+        """Raises BadInput when the file cannot be read, PlanInvalid when it is no plan."""
+        try:
+            return cls.from_bytes(Path(path).read_bytes())
+        except OSError as error:
+            raise BadInput(f"{path}: {error.strerror or error}") from error
+
+    def save(self, path: str | Path) -> None:
+        """Raises BadInput when the file cannot be written."""
+        try:
+            Path(path).write_bytes(self.data)
+        except OSError as error:
+            raise BadInput(f"{path}: {error.strerror or error}") from error
+
+    @property
+    def ram_bytes(self) -> int:
+        """The arena a session needs, to the byte."""
+        return self.model.arena_bytes
+
+    @property
+    def flash_bytes(self) -> int:
+        """The whole file."""
+        return len(self.data)
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the FlatBuffer, hexadecimal, as in the trailer."""
+        return sha256_of(flatbuffer_of(self.data)).hex()
+
+    @cached_property
+    def layers(self) -> tuple[LayerInfo, ...]:
+        """One entry per step, in execution order."""
+        names = self.model.names.steps if self.model.names else ()
+        return tuple(
+            self._layer(step, _name(names, i, "step")) for i, step in enumerate(self.model.steps))
+
+    @cached_property
+    def inputs(self) -> tuple[IoInfo, ...]:
+        return self._ios(self.model.inputs, self.model.names.inputs if self.model.names else (),
+                         "input")
+
+    @cached_property
+    def outputs(self) -> tuple[IoInfo, ...]:
+        return self._ios(self.model.outputs, self.model.names.outputs if self.model.names else (),
+                         "output")
+
+    def _ios(
+        self, ios: Sequence[pm.Io], names: Sequence[str], what: str
+    ) -> tuple[IoInfo, ...]:
+        tensors = [self.model.tensors[io.tensor] for io in ios]
+        return tuple(
+            IoInfo(_name(names, i, what), t.shape, t.scale, t.place.zero_point, io.float_io)
+            for i, (io, t) in enumerate(zip(ios, tensors)))
+
+    def _layer(self, step: pm.Step, name: str) -> LayerInfo:
+        tensors = self.model.tensors
+        stages = [stage for branch in step.branches for stage in branch.stages]
+        reads = [step.input, *(
+            s.operand for s in stages if isinstance(s, (pm.Add, pm.Mul, pm.AddSingleRequant)))]
+        outputs = [tensors[branch.output] for branch in step.branches]
+        kinds = tuple(KINDS[type(stage)] for stage in stages)
+        inputs = tuple(tensors[i].shape for i in reads)
+        shapes, layout = tuple(t.shape for t in outputs), outputs[0].place.layout.name
+        if not isinstance(step.source, pm.Mac):
+            source = KINDS[type(step.source)]
+            kind = kinds[0] if kinds else source
+            return LayerInfo(name, kind, inputs, shapes, kinds, layout)
+        g, weights = step.source.geometry, step.source.weights
+        groups = tuple(
+            GroupInfo(format_of(group).name, group.row_count, len(group.values) + len(group.index))
+            for group in weights.groups)
+        dense, positions = weights.rows * weights.cols, g.out_h * g.out_w
+        nnz = sum(group.nnz for group in weights.groups)
+        return LayerInfo(
+            name, _mac_kind(g), inputs, shapes, kinds, layout, macs=dense * positions,
+            macs_stored=nnz * positions, zeros=1 - nnz / dense, encodings=groups,
+            weight_bytes=sum(group.bytes for group in groups), dense_bytes=dense)
+
+
+def _mac_kind(g: pm.Geometry) -> str:
+    if g.groups > 1 and g.groups == g.in_c:
+        return "depthwise"
+    if g.in_h * g.in_w == 1 and g.groups == 1:
+        return "fully_connected"
+    return "conv1d" if g.in_h == 1 and g.kernel_h == 1 else "conv2d"
+
+
+def _name(names: Sequence[str], number: int, what: str) -> str:
+    """The stored name, or a number where a plan was stripped of its names."""
+    return names[number] if number < len(names) and names[number] else f"{what} {number}"

@@ -1,0 +1,167 @@
+"""The C core through cffi: what native/include/edgesparse/edgesparse.h offers, as Python objects.
+
+The only importer of edgesparse._native. Pointers are made once, when an object is; a call costs
+no conversion. The interpreter lock is not held while the core runs: sessions run in parallel.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import numpy as np
+
+from edgesparse._native import ffi, lib
+from edgesparse.errors import BadInput, NativeError, PlanInvalid
+from edgesparse.graph.ir import Array
+
+ALIGN: int = lib.ES_ALIGN
+GUARD = 0xA5
+"""What guard bytes around an arena hold."""
+
+
+def status_text(status: int) -> str:
+    """What the core says about one of its status values."""
+    text: bytes = ffi.string(lib.es_status_text(status))
+    return text.decode()
+
+
+def _refused(call: str, status: int) -> NoReturn:
+    raise NativeError(call, status, status_text(status))
+
+
+def _check(call: str, status: int) -> None:
+    if status != lib.ES_OK:
+        _refused(call, status)
+
+
+def _aligned(size: int) -> Array:
+    """[size] uint8 at an address that is a multiple of ALIGN."""
+    room = np.zeros(size + ALIGN, np.uint8)
+    start = -room.ctypes.data % ALIGN
+    return room[start : start + size]
+
+
+@dataclass(frozen=True)
+class PlanInfo:
+    """What the core reads from a plan; sizes in bytes."""
+
+    ram_bytes: int
+    state_bytes: int
+    flash_bytes: int
+    steps: int
+    inputs: int
+    outputs: int
+    config: int
+    source_sha256: bytes | None
+
+
+class NativePlan:
+    """A plan the core has checked and opened."""
+
+    def __init__(self, data: bytes) -> None:
+        """Raises PlanInvalid, starting with the number of the broken invariant."""
+        self._bytes = _aligned(len(data))  # must live as long as the plan
+        self._bytes[:] = np.frombuffer(data, np.uint8)
+        self._pointer = ffi.new("es_plan *")
+        fault = ffi.new("es_fault *", {"step": -1, "index": -1})
+        status = lib.es_plan_open(
+            self._pointer, ffi.from_buffer(self._bytes), len(data), fault)
+        if status in (lib.ES_ERR_FILE, lib.ES_ERR_VERSION, lib.ES_ERR_FORMAT):
+            raise PlanInvalid(_describe(fault, status))
+        _check("es_plan_open", status)
+
+    def info(self) -> PlanInfo:
+        info = ffi.new("es_info *")
+        _check("es_plan_info", lib.es_plan_info(self._pointer, info))
+        sha = info.source_sha256
+        return PlanInfo(
+            info.ram_bytes, info.state_bytes, info.flash_bytes, info.steps, info.inputs,
+            info.outputs, info.config, bytes(ffi.buffer(sha, 32)) if sha else None)
+
+
+def _describe(fault: Any, status: int) -> str:
+    """ "I-24: the plan breaks ... (step 3, part 0)"."""
+    where = [
+        f"{what} {number}"
+        for what, number in (("step", fault.step), ("part", fault.index)) if number >= 0
+    ]
+    place = f" ({', '.join(where)})" if where else ""
+    return (
+        f"I-{fault.invariant}: {status_text(status)}{place}; "
+        "docs/PLAN_FORMAT.md section 10 says what the number means")
+
+
+class NativeSession:
+    """A session with an arena of its own.
+
+    arena           [ram_bytes] int8, all of it; for debuggers and tests
+    inputs, outputs [size] int8 each: the bytes of a plan input or output, inside the arena
+    """
+
+    def __init__(self, plan: NativePlan, arena_bytes: int | None = None, guard: int = 0) -> None:
+        """arena_bytes: None for exactly what the plan needs. guard: bytes before and after the
+        arena, a multiple of ALIGN, that intact() looks at.
+
+        Raises NativeError when arena_bytes is too small, BadInput for such a guard.
+        """
+        if guard % ALIGN:
+            raise BadInput(f"guard = {guard}: a multiple of {ALIGN} is allowed")
+        info = plan.info()
+        size = info.ram_bytes if arena_bytes is None else arena_bytes
+        self._plan = plan
+        self._memory = _aligned(guard + size + guard)
+        self._memory[:] = GUARD
+        self._guard, self._size = guard, size
+        memory = self._memory[guard : guard + size]
+        self._base = ffi.from_buffer(memory)
+        self._pointer = ffi.new("es_session *")
+        _check("es_session_init", lib.es_session_init(
+            self._pointer, plan._pointer, self._base, size))
+        self.arena: Array = memory.view(np.int8)
+        self.inputs = [self._buffer(lib.es_input, i) for i in range(info.inputs)]
+        self.outputs = [self._buffer(lib.es_output, i) for i in range(info.outputs)]
+        self._counters = ffi.new("es_step_counter[]", info.steps)
+
+    def _buffer(self, get: Any, index: int) -> Array:
+        buffer = ffi.new("es_buffer *")
+        _check("es_input" if get is lib.es_input else "es_output", get(
+            self._pointer, index, buffer))
+        first = ffi.cast("char *", buffer.data) - ffi.cast("char *", self._base)
+        return self.arena[first : first + buffer.size]
+
+    def run(self) -> None:
+        status = lib.es_run(self._pointer)
+        if status:
+            _refused("es_run", status)
+
+    def run_step(self, step: int) -> None:
+        """Raises NativeError when there is no such step."""
+        _check("es_run_step", lib.es_run_step(self._pointer, step))
+
+    def reset(self) -> None:
+        _check("es_reset", lib.es_reset(self._pointer))
+
+    def self_test(self) -> bool:
+        """Whether the plan's golden vector comes out. Raises NativeError when it has none."""
+        status = lib.es_self_test(self._pointer)
+        if status == lib.ES_ERR_SELF_TEST:
+            return False
+        _check("es_self_test", status)
+        return True
+
+    def count(self, on: bool = True) -> None:
+        """Start counting runs and time of every step, from zero; or stop."""
+        ffi.memmove(self._counters, bytes(ffi.sizeof(self._counters)), ffi.sizeof(self._counters))
+        lib.es_set_clock(self._pointer, lib.es_host_ticks if on else ffi.NULL)
+        lib.es_set_counters(self._pointer, self._counters if on else ffi.NULL)
+
+    def counts(self) -> list[tuple[int, float]]:
+        """Per step: how often it ran since count(), and seconds in all."""
+        return [(counter.runs, counter.ticks * 1e-9) for counter in self._counters]
+
+    def intact(self) -> bool:
+        """Whether the guard bytes are as they were."""
+        before = self._memory[: self._guard]
+        after = self._memory[self._guard + self._size :]
+        return bool((before == GUARD).all() and (after == GUARD).all())

@@ -1,0 +1,368 @@
+"""Build small graphs for tests, by hand or at random.
+
+    b = GraphBuilder(rng)
+    x = b.input(1, 16, 4)
+    y = b.apply(Relu(), b.conv(x, rows=8, kernel=(1, 3)))
+    graph = b.graph(y)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from edgesparse.graph.evaluate import evaluate
+from edgesparse.graph.ir import Array, Graph, Node, Quant, Tensor
+from edgesparse.ops import (
+    Add,
+    AvgPool,
+    BatchToSpace,
+    Concat,
+    Conv,
+    Dequantize,
+    FullyConnected,
+    HardSwish,
+    LeakyRelu,
+    Logistic,
+    MaxPool,
+    Mean,
+    Mul,
+    Op,
+    Pad,
+    Quantize,
+    Relu,
+    Requantize,
+    Reshape,
+    Slice,
+    Softmax,
+    SpaceToBatch,
+    Sub,
+    Tanh,
+    Transpose,
+)
+from edgesparse.ops.activation import Activation
+
+
+class GraphBuilder:
+    """Tensors and nodes as they come; every output is named after its number."""
+
+    def __init__(self, rng: np.random.Generator, real: bool = False) -> None:
+        self.rng = rng
+        self.real = real
+        self.tensors: dict[str, Tensor] = {}
+        self.nodes: list[Node] = []
+        self.inputs: list[str] = []
+
+    def graph(self, *outputs: str) -> Graph:
+        return Graph("test", self.tensors, tuple(self.nodes), tuple(self.inputs), outputs)
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        return self.tensors[name].shape
+
+    def quant(self, zero_point: int | None = None) -> Quant | None:
+        """One scale and zero point; the ends of the range come often."""
+        if self.real:
+            return None
+        if zero_point is None:
+            zero_point = int(self.rng.choice([-128, 127, 0, int(self.rng.integers(-128, 128))]))
+        return Quant((float(np.float32(self.rng.uniform(0.01, 0.1))),), (zero_point,))
+
+    def add(self, tensor: Tensor) -> str:
+        assert tensor.name not in self.tensors
+        self.tensors[tensor.name] = tensor
+        return tensor.name
+
+    def input(self, *shape: int, quant: Quant | None = None) -> str:
+        name = f"x{len(self.inputs)}"
+        self.inputs.append(name)
+        if self.real:
+            return self.add(Tensor(name, shape, "float32"))
+        return self.add(Tensor(name, shape, "int8", quant or self.quant()))
+
+    def constant(self, data: Array, quant: Quant | None = None) -> str:
+        name = f"c{len(self.tensors)}"
+        return self.add(Tensor(name, data.shape, data.dtype.name, quant, data))  # type: ignore[arg-type]
+
+    def values(self, *shape: int) -> str:
+        """A constant activation."""
+        if self.real:
+            return self.constant(self.rng.normal(size=shape).astype(np.float32))
+        return self.constant(self.rng.integers(-128, 128, shape).astype(np.int8), self.quant())
+
+    def apply(self, op: Op, *inputs: str, like: str | None = None, **changed: Any) -> str:
+        """The output of a new node.
+
+        like     the tensor whose dtype and quantization it has (default: the first input)
+        changed  fields of the output that differ from that
+        """
+        ins = [self.tensors[name] for name in inputs]
+        name = f"t{len(self.nodes)}"
+        out = replace(self.tensors[like] if like else ins[0], name=name, data=None, **changed)
+        self.add(replace(out, shape=op.infer(ins)[0]))
+        self.nodes.append(Node(op, inputs, (name,), (f"layer{len(self.nodes)}",)))
+        return name
+
+    def weights(self, rows: int, *shape: int, dead: float = 0.0) -> tuple[str, str]:
+        """Weights [rows, *shape], int8 per channel, and bias; a share of rows and of columns 0."""
+        if self.real:
+            return (
+                self.constant(self.rng.normal(size=(rows, *shape)).astype(np.float32)),
+                self.constant(self.rng.normal(size=rows).astype(np.float32)),
+            )
+        w = self.rng.integers(-127, 128, (rows, *shape)).astype(np.int8)
+        w[self.rng.random(rows) < dead] = 0
+        if shape[-1] > 1:
+            w[..., self.rng.random(shape[-1]) < dead] = 0
+        size = int(np.prod(shape))
+        scale = (self.rng.uniform(0.2, 1.0, rows) / (64 * size**0.5)).astype(np.float32)
+        b = self.rng.integers(-2000, 2001, rows).astype(np.int32)
+        per_channel = Quant(tuple(map(float, scale)), (0,) * rows, 0)
+        return self.constant(w, per_channel), self.constant(b, per_channel)
+
+    def conv(
+        self, x: str, rows: int, kernel: tuple[int, int] = (1, 1), dead: float = 0.0,
+        quant: Quant | None = None, **attributes: Any,
+    ) -> str:
+        op = Conv(**attributes)
+        w, b = self.weights(rows, *kernel, self.shape(x)[-1] // op.groups, dead=dead)
+        return self.apply(op, x, w, b, quant=quant or self.quant())
+
+    def fully_connected(self, x: str, rows: int, dead: float = 0.0, **attributes: Any) -> str:
+        w, b = self.weights(rows, self.shape(x)[-1], dead=dead)
+        return self.apply(FullyConnected(**attributes), x, w, b, quant=self.quant())
+
+
+def random_inputs(rng: np.random.Generator, graph: Graph) -> dict[str, Array]:
+    """Inputs over the full range of their types."""
+    return {
+        name: rng.integers(-128, 128, t.shape).astype(np.int8)
+        if t.dtype == "int8"
+        else rng.normal(size=t.shape).astype(np.float32)
+        for name, t in ((name, graph.tensors[name]) for name in graph.inputs)
+    }
+
+
+def compare(rng: np.random.Generator, before: Graph, after: Graph) -> int:
+    """Run both on the same input; whatever has the same name must hold the same bytes (float: the
+    same up to rounding). Returns how many tensors were compared.
+
+    What `after` calls input may be computed by `before` (peel_float_io).
+    """
+    a = evaluate(before, random_inputs(rng, before))
+    b = evaluate(after, {name: a[name] for name in after.inputs})
+    compared = 0
+    for name, tensor in after.tensors.items():
+        if name not in a or tensor.data is not None:
+            continue
+        one, other = a[name], b[name]
+        if tensor.kept is not None:
+            had = before.tensors[name].kept or tuple(range(before.tensors[name].channels))
+            one = one[..., [had.index(channel) for channel in tensor.kept]]
+        compared += 1
+        if tensor.dtype == "int8":
+            np.testing.assert_array_equal(one.ravel(), other.ravel(), err_msg=name)
+        else:
+            close = 1e-5 * max(1.0, float(np.abs(one).max(initial=0)))
+            np.testing.assert_allclose(one.ravel(), other.ravel(), 0, close, err_msg=name)
+    assert set(after.outputs) <= b.keys()
+    return compared
+
+
+def operators(graph: Graph) -> list[str]:
+    """Names of the operators in order."""
+    return [type(node.op).__name__ for node in graph.nodes]
+
+
+def random_graph(rng: np.random.Generator) -> Graph:
+    """A few random blocks behind each other on one to eight channels; int8."""
+    b = GraphBuilder(rng)
+    rank3 = bool(rng.integers(2))
+    channels = int(rng.integers(1, 9))
+    spatial = (int(rng.integers(6, 13)),) if rank3 else tuple(map(int, rng.choice([1, 5, 6], 2)))
+    x = b.input(1, *spatial, channels)
+    seen = [x]
+    for _ in range(int(rng.integers(2, 7))):
+        block = BLOCKS[int(rng.integers(len(BLOCKS)))]
+        x = block(b, x, seen)
+        seen.append(x)
+    outputs = [x]
+    if rng.random() < 0.5:
+        x = b.apply(Mean(tuple(range(1, len(b.shape(x)) - 1)) or (0,)), x, quant=b.quant())
+        flat = b.apply(Reshape((1, -1)), x)
+        x = b.fully_connected(flat, int(rng.integers(1, 6)), dead=0.3)
+        outputs = [b.apply(Softmax(), x, quant=Quant((1 / 256,), (-128,)))]
+    elif rng.random() < 0.3 and seen[-2] not in b.inputs:
+        outputs = list(dict.fromkeys([x, seen[-2]]))
+    return b.graph(*outputs)
+
+
+def conv_block(b: GraphBuilder, x: str, seen: Sequence[str]) -> str:
+    """Any geometry that fits, some rows and columns dead, sometimes grouped or depthwise."""
+    rng, shape = b.rng, b.shape(x)
+    rank3 = len(shape) == 3
+    size = (1, shape[1]) if rank3 else shape[1:3]
+    kernel = tuple(1 if n == 1 and rng.random() < 0.7 else int(rng.integers(1, 4)) for n in size)
+    if rank3:
+        kernel = (1, kernel[1])
+    dilation = tuple(int(rng.integers(1, 3)) for _ in size)
+    pad = []
+    for n, k, d in zip(size, kernel, dilation):
+        span = (k - 1) * d + 1
+        low, high = (int(v) for v in rng.integers(0, span, 2))
+        if n + low + high < span:
+            low, high = span - 1, 0
+        pad += [low, high]
+    channels = shape[-1]
+    groups, rows = 1, int(rng.integers(1, 9))
+    if rng.random() < 0.4:
+        groups = channels if rng.random() < 0.7 or channels % 2 else 2
+        rows = groups * int(rng.integers(1, 3))
+    return b.conv(
+        x, rows, kernel, dead=float(rng.choice([0.0, 0.4])), groups=groups,
+        stride=tuple(int(rng.integers(1, 3)) for _ in size), dilation=dilation, pad=tuple(pad),
+        activation=rng.choice(list(Activation)),
+    )
+
+
+def constant_channels(b: GraphBuilder, x: str, seen: Sequence[str]) -> str:
+    """A 1x1 Conv with dead rows, whose constants a second Conv sees, perhaps past a border."""
+    rows = int(b.rng.integers(2, 9))
+    y = b.conv(x, rows, dead=0.6, activation=b.rng.choice(list(Activation)))
+    return conv_block(b, y, seen)
+
+
+def space_to_batch(b: GraphBuilder, x: str, seen: Sequence[str]) -> str:
+    """Conv between SpaceToBatch and BatchToSpace, as TensorFlow writes a dilated one."""
+    rng, shape = b.rng, b.shape(x)
+    blocks, pads, crops, kernel = [], [], [], []
+    for n in shape[1:-1]:
+        block, k = int(rng.integers(1, 4)), 1 if n == 1 else int(rng.integers(1, 4))
+        low = int(rng.integers(0, k * block))
+        high = int(rng.integers(0, k * block))
+        high += -(n + low + high) % block
+        while (n + low + high) // block < k:
+            high += block
+        left = n + low + high - (k - 1) * block  # positions that come out
+        cut = int(rng.integers(0, min(left, 4)))
+        crops.append((cut, int(rng.integers(0, min(left - cut, 4)))))
+        blocks, pads, kernel = [*blocks, block], [*pads, (low, high)], [*kernel, k]
+    y = b.apply(SpaceToBatch(tuple(blocks), tuple(pads)), x)
+    wide = len(shape) == 3 and rng.random() < 0.5
+    if wide:
+        batch, length, channels = b.shape(y)
+        y = b.apply(Reshape((batch, 1, length, channels)), y)
+    y = b.conv(y, int(rng.integers(1, 6)), tuple([1] * (2 - len(kernel)) + kernel))
+    if wide:
+        batch, _, length, channels = b.shape(y)
+        y = b.apply(Reshape((batch, length, channels)), y)
+    return b.apply(BatchToSpace(tuple(blocks), tuple(crops)), y)
+
+
+def unary_chain(b: GraphBuilder, x: str, seen: Sequence[str]) -> str:
+    rng = b.rng
+    choices = [
+        Relu(rng.choice([a for a in Activation if a is not Activation.NONE])),
+        LeakyRelu(0.1), Requantize(), HardSwish(), Logistic(), Tanh(),
+    ]
+    for _ in range(int(rng.integers(1, 4))):
+        op = choices[int(rng.integers(len(choices)))]
+        quant = b.quant() if rng.random() < 0.5 else b.tensors[x].quant
+        if isinstance(op, Logistic):
+            quant = Quant((1 / 256,), (-128,))
+        elif isinstance(op, Tanh):
+            quant = Quant((1 / 128,), (0,))
+        x = b.apply(op, x, quant=quant)
+    return x
+
+
+def gated(b: GraphBuilder, x: str, seen: Sequence[str]) -> str:
+    """x * sigmoid(x), x * constant, or through float and back."""
+    kind = int(b.rng.integers(3))
+    if kind == 0:
+        gate = b.apply(Logistic(), x, quant=Quant((1 / 256,), (-128,)))
+        return b.apply(Mul(), x, gate, quant=b.quant())
+    if kind == 1:
+        op = (Mul, Add, Sub)[int(b.rng.integers(3))]()
+        return b.apply(op, x, b.values(1), quant=b.quant())
+    real = b.apply(Dequantize(), x, dtype="float32", quant=None)
+    real = b.apply(Reshape(b.shape(x)), real)
+    return b.apply(Quantize(), real, like=x, quant=b.quant())
+
+
+def residual(b: GraphBuilder, x: str, seen: Sequence[str]) -> str:
+    other = conv_same(b, x)
+    op = (Add, Sub, Mul)[int(b.rng.integers(3))](activation=b.rng.choice(list(Activation)))
+    return b.apply(op, *((x, other) if b.rng.integers(2) else (other, x)), quant=b.quant())
+
+
+def conv_same(b: GraphBuilder, x: str) -> str:
+    """As many channels and positions as x has; some of them dead."""
+    k = (1, 3)
+    return b.conv(x, b.shape(x)[-1], k, dead=0.5, pad=(0, 0, 1, 1))
+
+
+def branches(b: GraphBuilder, x: str, seen: Sequence[str]) -> str:
+    """Two Convs of x side by side, sometimes a constant with them."""
+    first = conv_same(b, x)
+    second = b.conv(x, int(b.rng.integers(1, 5)), dead=0.5, quant=b.tensors[first].quant)
+    parts = [first, second]
+    if b.rng.random() < 0.3:
+        shape = (*b.shape(x)[:-1], 2)
+        data = b.rng.integers(-128, 128, shape).astype(np.int8)
+        parts.append(b.constant(data, b.tensors[first].quant))
+    return b.apply(Concat(len(b.shape(x)) - 1), *parts)
+
+
+def part(b: GraphBuilder, x: str, seen: Sequence[str]) -> str:
+    """Some of the channels, or padded ones."""
+    shape = b.shape(x)
+    rank = len(shape)
+    if b.rng.random() < 0.5:
+        first = int(b.rng.integers(shape[-1]))
+        size = (*shape[:-1], int(b.rng.integers(1, shape[-1] - first + 1)))
+        return b.apply(Slice((*[0] * (rank - 1), first), (1,) * rank, size), x)
+    before, after = (tuple(map(int, b.rng.integers(0, 2, rank - 1))) for _ in range(2))
+    return b.apply(Pad((0, *before), (0, *after)), x)
+
+
+def padded_conv(b: GraphBuilder, x: str, seen: Sequence[str]) -> str:
+    rank = len(b.shape(x))
+    low = (0, *map(int, b.rng.integers(0, 3, rank - 2)), 0)
+    high = (0, *map(int, b.rng.integers(0, 3, rank - 2)), 0)
+    y = b.apply(Pad(low, high), x)
+    if b.rng.random() < 0.3:
+        shape = b.shape(y)
+        kernel = (1 if rank == 3 else min(2, shape[1]), min(3, shape[-2]))
+        return b.apply(MaxPool(kernel, (1, 1)), y)
+    return conv_block(b, y, seen)
+
+
+def pool(b: GraphBuilder, x: str, seen: Sequence[str]) -> str:
+    shape = b.shape(x)
+    size = (1, shape[1]) if len(shape) == 3 else shape[1:3]
+    kernel = tuple(int(b.rng.integers(1, min(n, 3) + 1)) for n in size)
+    pad = [int(v) for k in kernel for v in b.rng.integers(0, k, 2)]
+    op = (MaxPool, AvgPool)[int(b.rng.integers(2))]
+    stride = tuple(int(b.rng.integers(1, 3)) for _ in size)
+    return b.apply(op(kernel, stride, tuple(pad), b.rng.choice(list(Activation))), x)
+
+
+def reshaped(b: GraphBuilder, x: str, seen: Sequence[str]) -> str:
+    """A dimension of 1 more or less, or channels merged, or a Transpose."""
+    shape = b.shape(x)
+    if len(shape) == 3:
+        return b.apply(Reshape((1, 1, *shape[1:]) if b.rng.integers(2) else (*shape[:2], 1, shape[2])), x)
+    if 1 in shape[1:3]:
+        return b.apply(Reshape((1, shape[1] * shape[2], shape[3])), x)
+    if b.rng.random() < 0.5:
+        return b.apply(Transpose((0, 2, 1, 3)), x)
+    return b.apply(Reshape((1, shape[1], shape[2] * shape[3])), x)
+
+
+BLOCKS = (
+    conv_block, conv_block, constant_channels, constant_channels, space_to_batch, unary_chain, gated,
+    residual, branches, part, padded_conv, pool, reshaped, reshaped,
+)
