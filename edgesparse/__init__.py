@@ -3,7 +3,7 @@
     import edgesparse as es
     plan = es.convert("model.tflite", target="host")
     plan.save("model.esp")
-    y = es.Session(plan).run(x)
+    y = es.Session(es.load("model.esp")).run(x)
 """
 
 from __future__ import annotations
@@ -11,4 +11,43 @@ from __future__ import annotations
 from importlib.metadata import version
 from pathlib import Path
 
+from edgesparse.convert import Options, convert
+from edgesparse.errors import (
+    BadInput,
+    CheckFailed,
+    DoesNotFit,
+    EdgeSparseError,
+    GraphInvalid,
+    ImportFailed,
+    NativeError,
+    PlanInvalid,
+    Unsupported,
+    UnsupportedModel,
+)
+from edgesparse.plan.plan import Plan
+from edgesparse.runtime.session import Session
+
 __version__ = version("edgesparse")
+
+__all__ = [
+    "BadInput",
+    "CheckFailed",
+    "DoesNotFit",
+    "EdgeSparseError",
+    "GraphInvalid",
+    "ImportFailed",
+    "NativeError",
+    "Options",
+    "Plan",
+    "PlanInvalid",
+    "Session",
+    "Unsupported",
+    "UnsupportedModel",
+    "convert",
+    "load",
+]
+
+
+def load(path: str | Path) -> Plan:
+    """Read a plan file. Raises BadInput when it cannot be read, PlanInvalid when it is no plan."""
+    return Plan.load(path)

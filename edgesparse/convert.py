@@ -72,16 +72,10 @@ def convert_model(
     """As convert(), with the report."""
     options = options or Options()
     machine = load_target(target)
-    data, name = _read(model)
-
-    graph = replace(import_tflite(data, name), source_sha256=hashlib.sha256(data).digest())
-    graph = run_passes(graph, CANONICAL, options.dump_after, options.dump)
-    quantization = None
-    if _is_float(graph):
-        graph, quantization = _quantize(graph, options)
-    graph = run_passes(graph, INT8, options.dump_after, options.dump)
-
-    assembled = assemble(lower(graph), machine.name, _producer(), _options_text(options), options.seed)
+    data, name = read_file(model)
+    graph, quantization = int8_graph(data, name, options)
+    assembled = assemble(
+        lower(graph), machine.name, _producer(), _options_text(options), options.seed)
     finished = replace(assembled.model, config=machine.config)
     if options.golden:
         finished = replace(finished, golden=_golden(finished, options.seed))
@@ -90,13 +84,24 @@ def convert_model(
     return Conversion(plan, graph, assembled.memory, assembled.reasons, quantization)
 
 
+def int8_graph(data: bytes, name: str, options: Options) -> tuple[Graph, QuantReport | None]:
+    """The graph that is lowered to a plan, and how it was quantized if it came as float."""
+    graph = replace(import_tflite(data, name), source_sha256=hashlib.sha256(data).digest())
+    graph = run_passes(graph, CANONICAL, options.dump_after, options.dump)
+    quantization = None
+    if is_float(graph):
+        graph, quantization = _quantize(graph, options)
+    return run_passes(graph, INT8, options.dump_after, options.dump), quantization
+
+
 def check(model: str | Path | bytes) -> tuple[str, ...]:
     """Everything in `model` that edgesparse does not execute, one line each; empty: it converts."""
-    data, name = _read(model)
+    data, name = read_file(model)
     return tuple(str(issue) for issue in check_tflite(data, name))
 
 
-def _read(model: str | Path | bytes) -> tuple[bytes, str]:
+def read_file(model: str | Path | bytes) -> tuple[bytes, str]:
+    """The bytes of a model and what to call it. Raises BadInput when there is no such file."""
     if isinstance(model, bytes):
         return model, "model"
     path = Path(model)
@@ -106,7 +111,7 @@ def _read(model: str | Path | bytes) -> tuple[bytes, str]:
         raise BadInput(f"{path}: {error.strerror or error}") from error
 
 
-def _is_float(graph: Graph) -> bool:
+def is_float(graph: Graph) -> bool:
     """A model with no int8 activation at all is ours to quantize."""
     return not any(
         graph.tensors[t].dtype == "int8" for node in graph.nodes for t in node.outputs)

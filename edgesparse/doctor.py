@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from enum import Enum
 from importlib.metadata import PackageNotFoundError, version
 
+from edgesparse.errors import EdgeSparseError
+
 QEMU_BOARDS = ("mps2-an386", "mps2-an500", "mps2-an505", "mps3-an547")
 """Cortex-M4, M7, M33, M55."""
 
@@ -110,3 +112,28 @@ def _program(
     except (OSError, subprocess.SubprocessError) as error:
         return Finding(name, State.MISSING, f"does not run: {error}", serves, remedy)
     return Finding(name, State.OK, describe(done.stdout), serves)
+
+
+# ---- the core ---------------------------------------------------------------------------------
+
+REBUILD = "pip install --force-reinstall edgesparse (in a checkout: pip install -e .)"
+
+
+def native_core() -> Finding:
+    """Convert the packaged model and let the C core check its own results."""
+    serves = "everything that runs a plan"
+    try:
+        from edgesparse.demo.ecg import packaged_plan
+        from edgesparse.runtime.native import API_VERSION
+        from edgesparse.runtime.session import BACKENDS, Session
+    except ImportError as error:
+        return Finding("C core", State.BROKEN, f"cannot be loaded: {error}", serves, REBUILD)
+    about = f"API {API_VERSION}, backends {', '.join(BACKENDS)}"
+    try:
+        passed = Session(packaged_plan()).self_test()
+    except EdgeSparseError as error:
+        return Finding("C core", State.BROKEN, f"{about}; self test: {error}", serves, REBUILD)
+    if not passed:
+        return Finding("C core", State.BROKEN, f"{about}; self test gave wrong bytes", serves,
+                       REBUILD)
+    return Finding("C core", State.OK, f"{about}; self test passed", serves)

@@ -1,7 +1,8 @@
 """Every error edgesparse raises on purpose.
 
 A message says *what* is wrong, *where* (the user's own layer or field name), what is *allowed*
-and what to *do* about it. The command line prints it without a traceback and exits with `exit_code`.
+and what to *do* about it. The command line prints it without a traceback and exits with
+`exit_code`.
 """
 
 from __future__ import annotations

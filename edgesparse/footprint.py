@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import numpy as np
-
 from edgesparse.plan import model as pm
-from edgesparse.plan.places import addresses, halo_addresses
+from edgesparse.plan.places import extent
 from edgesparse.plan.plan import Plan
 from edgesparse.plan.write import TRAILER
 
@@ -108,8 +106,8 @@ def memory_map(plan: Plan) -> tuple[Region, ...]:
     for number, (first, last) in lives.items():
         kind = "input" if number in inputs else "output" if number in outputs else "tensor"
         name = names[number] if number < len(names) else f"tensor {number}"
-        offset, size = _extent(model.tensors[number].place)
-        regions.append(Region(name, offset, size, first, last, kind))
+        low, high = extent(model.tensors[number].place)
+        regions.append(Region(name, low, high - low, first, last, kind))
     for number, step in enumerate(model.steps):
         if step.scratch_bytes:
             regions.append(Region(
@@ -138,12 +136,3 @@ def _lifetimes(model: pm.PlanModel) -> dict[int, tuple[int, int]]:
             first, last = lives.get(tensor, (step_number, step_number))
             lives[tensor] = (min(first, step_number), max(last, step_number))
     return lives
-
-
-def _extent(place: pm.Place) -> tuple[int, int]:
-    """(first byte, bytes) of a tensor with its halo."""
-    every = addresses(place)
-    if place.halo:
-        every = np.concatenate([every, halo_addresses(place)])
-    low, high = int(every.min()), int(every.max())
-    return low, high - low + 1

@@ -5,28 +5,29 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from edgesparse.convert import is_float, read_file
+from edgesparse.convert import Options, int8_graph, is_float, read_file
 from edgesparse.errors import BadInput
 from edgesparse.graph.evaluate import evaluate
 from edgesparse.graph.ir import Array, Graph
 from edgesparse.importers.tflite import import_tflite
 from edgesparse.ops import Reshape
 from edgesparse.oracle import Judge, judge_of
-from edgesparse.passes.pipeline import CANONICAL, INT8, run_passes
+from edgesparse.passes.pipeline import CANONICAL, run_passes
 from edgesparse.plan.interpret import Interpreter
 from edgesparse.plan.plan import IoInfo, Plan
-from edgesparse.quantize.calibrate import calibrate
-from edgesparse.quantize.lower_int8 import quantize_graph
 from edgesparse.runtime.session import Session, dequantize, quantize
+from edgesparse.stimuli import stimuli
 
 INTERPRETER = "the NumPy interpreter of the plan"
 INT8_REFERENCE = "the NumPy reference on the graph as quantized"
+OUTPUT = "output"
+"""What stands for the layer of a plan's output as users get it."""
 
 
 @dataclass(frozen=True)
@@ -108,6 +109,12 @@ class Report:
         return next((compared for compared in self.tensors if compared.differing), None)
 
 
+Values = tuple[dict[int, Array], list[Array]]
+"""Of one run: plan tensor number -> [columns, channels] int8, and the outputs as users get them."""
+Executor = Callable[[list[Array]], Values]
+"""Takes one array per plan input, int8 or, where the user's model has float32, float32."""
+
+
 def verify(plan: Plan, model: str | Path | bytes, options: VerifyOptions | None = None) -> Report:
     """Compare a plan with a .tflite model, byte for byte.
 
@@ -119,19 +126,31 @@ def verify(plan: Plan, model: str | Path | bytes, options: VerifyOptions | None 
         raise BadInput(f"inputs = {options.inputs}: at least 1 run is needed")
     data, name = read_file(model)
     imported = import_tflite(data, name)
-    graph = run_passes(imported, CANONICAL)
+    _check_same_interface(plan, imported)
     notes = _source_note(plan, data, name)
-    if is_float(graph):
-        return _verify_quantized(plan, graph, options, (data, notes))
-    graph = run_passes(graph, INT8)
-    _check_same_interface(plan, imported, name)
-    judgement = judge_of(data, name)
-    known = {n for n, t in imported.tensors.items() if t.data is None}
-    return _compare(
-        plan, judgement.judge, _counterparts(plan, graph, known), options,
-        Report(name, judgement.judge.name, (*notes, *judgement.notes), options.inputs,
-               options.backend, (), (), {}),
-        _Ends(imported.inputs, imported.outputs))
+    if not is_float(run_passes(imported, CANONICAL)):
+        judgement = judge_of(data, name)
+        graph, _ = int8_graph(data, name, Options())
+        known = {t: t for t, tensor in imported.tensors.items() if tensor.data is None}
+        counterparts = _counterparts(plan, graph, known)
+        theirs = _judged(plan, judgement.judge, imported, counterparts)
+        judge, notes = judgement.judge.name, (*notes, *judgement.notes)
+        sqnr: Mapping[str, float] = {}
+    elif options.calibration is not None:
+        graph, quantization = int8_graph(data, name, _options_of(plan, options.calibration))
+        counterparts = _counterparts(plan, graph, {t: t for t in graph.tensors})
+        theirs = _evaluated(plan, graph, counterparts)
+        judge = INT8_REFERENCE
+        assert quantization is not None
+        sqnr = {out.output: out.sqnr_db for out in quantization.outputs}
+    else:
+        names = plan.model.names.tensors if plan.model.names else ()
+        counterparts = {i: _Counterpart(t) for i, t in enumerate(names)}
+        theirs, judge, sqnr = _interpreted(plan), INTERPRETER, {}
+        notes = (*notes, f"{name} is a float model: no oracle has the bytes of its int8 form. Give "
+                 "the calibration data of the conversion to rebuild and compare that form")
+    tensors, missing = _compare(plan, theirs, counterparts, options)
+    return Report(name, judge, notes, options.inputs, options.backend, tensors, missing, sqnr)
 
 
 def _source_note(plan: Plan, data: bytes, name: str) -> tuple[str, ...]:
@@ -141,15 +160,24 @@ def _source_note(plan: Plan, data: bytes, name: str) -> tuple[str, ...]:
     return ()
 
 
-def _check_same_interface(plan: Plan, graph: Graph, name: str) -> None:
-    """The same number of inputs and outputs, each with as many elements."""
-    for what, ios, tensors in (("input", plan.inputs, graph.inputs),
-                               ("output", plan.outputs, graph.outputs)):
+def _check_same_interface(plan: Plan, graph: Graph) -> None:
+    """As many inputs and outputs, each with as many elements."""
+    for what, ios, tensors in (("inputs", plan.inputs, graph.inputs),
+                               ("outputs", plan.outputs, graph.outputs)):
         ours = [list(io.shape) for io in ios]
         theirs = [list(graph.tensors[t].shape) for t in tensors]
-        if [math.prod(s) for s in ours] != [math.prod(s) for s in theirs]:
-            raise BadInput(f"the plan has {what}s {ours}, {name} has {theirs}: it is not a plan of "
-                           "this model; name the model it was converted from")
+        if list(map(math.prod, ours)) != list(map(math.prod, theirs)):
+            raise BadInput(f"the plan's {what} are {ours}, those of {graph.name} {theirs}: it is "
+                           "no plan of this model; name the model it was converted from")
+
+
+def _options_of(plan: Plan, calibration: Mapping[str, Array]) -> Options:
+    """What the plan says it was quantized with, and the data it cannot carry."""
+    try:
+        stored = json.loads(plan.model.options)
+        return Options(calibration=calibration, method=str(stored["method"]))
+    except (ValueError, KeyError, TypeError) as error:
+        raise BadInput("the plan does not say how it was quantized; convert it again") from error
 
 
 # ---- which tensor is which --------------------------------------------------------------------
@@ -160,7 +188,7 @@ class _Counterpart:
     """The judge's tensor that holds the same elements, and which of its channels we kept."""
 
     name: str
-    kept: tuple[int, ...] | None
+    kept: tuple[int, ...] | None = None
 
     def pick(self, values: Array, columns: int) -> Array:
         """values as [columns, channels], the kept channels only."""
@@ -168,43 +196,37 @@ class _Counterpart:
         return wide if self.kept is None else wide[:, list(self.kept)]
 
 
-@dataclass(frozen=True)
-class _Ends:
-    """The judge's names of inputs and outputs, in the plan's order."""
-
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-
-
-def _counterparts(plan: Plan, graph: Graph, known: set[str]) -> dict[int, _Counterpart]:
+def _counterparts(
+    plan: Plan, graph: Graph, known: Mapping[str, str]
+) -> dict[int, _Counterpart]:
     """Plan tensor number -> the tensor of the judge with the same elements.
 
     A plan's tensor has the name of the graph's, perhaps with the shape it is seen in behind a
     colon; a graph's tensor is the model's, or a Reshape of it.
+    known  tensors that the judge has
     """
     found: dict[int, _Counterpart] = {}
-    names = plan.model.names.tensors if plan.model.names else ()
-    for number, name in enumerate(names):
+    for number, name in enumerate(plan.model.names.tensors if plan.model.names else ()):
         base = name
         while base not in graph.tensors and ":" in base:
             base = base.rpartition(":")[0]
         if base not in graph.tensors or graph.tensors[base].data is not None:
             continue
         alias = _reshaped_from(graph, base, known)
-        size = math.prod(plan.model.tensors[number].shape)
-        if alias is not None and size == graph.tensors[base].size:
+        same_size = math.prod(plan.model.tensors[number].shape) == graph.tensors[base].size
+        if alias is not None and same_size:
             found[number] = _Counterpart(alias, graph.tensors[base].kept)
     return found
 
 
-def _reshaped_from(graph: Graph, name: str, known: set[str]) -> str | None:
-    """The nearest tensor the model has among those that Reshapes connect with `name`."""
+def _reshaped_from(graph: Graph, name: str, known: Mapping[str, str]) -> str | None:
+    """The nearest known tensor among those that Reshapes connect with `name`."""
     waiting, seen = [name], {name}
     while waiting:
         tensor = waiting.pop(0)
         if tensor in known:
             return tensor
-        nodes = [*graph.consumers.get(tensor, ())]
+        nodes = [*graph.consumers[tensor]]
         if tensor in graph.producer:
             nodes.append(graph.producer[tensor])
         for node in nodes:
@@ -213,6 +235,93 @@ def _reshaped_from(graph: Graph, name: str, known: set[str]) -> str | None:
                 waiting += near
                 seen.update(near)
     return None
+
+
+# ---- who computes -----------------------------------------------------------------------------
+
+
+def _judged(
+    plan: Plan, judge: Judge, imported: Graph, counterparts: Mapping[int, _Counterpart]
+) -> Executor:
+    """The judge's values of the tensors that the plan has, too."""
+
+    def run(feeds: list[Array]) -> Values:
+        values = judge.run({
+            name: x.reshape(imported.tensors[name].shape)
+            for name, x in zip(imported.inputs, feeds)})
+        return (_picked(plan, values, counterparts),
+                [values[t].reshape(io.shape) for t, io in zip(imported.outputs, plan.outputs)])
+
+    return run
+
+
+def _evaluated(
+    plan: Plan, graph: Graph, counterparts: Mapping[int, _Counterpart]
+) -> Executor:
+    """The NumPy definitions on the int8 graph."""
+
+    def run(feeds: list[Array]) -> Values:
+        values = evaluate(graph, dict(zip(graph.inputs, _stored(feeds, plan.inputs))))
+        return (_picked(plan, values, counterparts),
+                _as_users_get([values[t] for t in graph.outputs], plan.outputs))
+
+    return run
+
+
+def _interpreted(plan: Plan) -> Executor:
+    """The second implementation of the plan format."""
+    interpreter = Interpreter(plan.data)
+
+    def run(feeds: list[Array]) -> Values:
+        stored = _stored(feeds, plan.inputs)
+        interpreter.reset()
+        outputs = interpreter.run(stored)
+        interpreter.reset()
+        return (_matrices(plan, interpreter.run_traced(stored)),
+                _as_users_get(outputs, plan.outputs))
+
+    return run
+
+
+def _executed(plan: Plan, backend: str) -> Executor:
+    """The plan on a backend: whole runs for the outputs, step by step for the rest."""
+    session = Session(plan, backend)
+
+    def run(feeds: list[Array]) -> Values:
+        session.reset()
+        results = session.run(feeds)
+        session.reset()
+        traced = session.run_traced(feeds)
+        return (_matrices(plan, traced),
+                list(results) if isinstance(results, tuple) else [results])
+
+    return run
+
+
+def _picked(
+    plan: Plan, values: Mapping[str, Array], counterparts: Mapping[int, _Counterpart]
+) -> dict[int, Array]:
+    """Plan tensor number -> what the judge has for it, where that is int8."""
+    return {
+        number: counterpart.pick(values[counterpart.name], plan.model.tensors[number].place.columns)
+        for number, counterpart in counterparts.items()
+        if counterpart.name in values and values[counterpart.name].dtype == np.int8
+    }
+
+
+def _matrices(plan: Plan, traced: Mapping[int, Array]) -> dict[int, Array]:
+    """Traced tensors as [columns, channels]."""
+    return {n: values.reshape(plan.model.tensors[n].place.columns, -1)
+            for n, values in traced.items()}
+
+
+def _stored(feeds: list[Array], ios: tuple[IoInfo, ...]) -> list[Array]:
+    return [quantize(x, io) if io.float_io else x for x, io in zip(feeds, ios)]
+
+
+def _as_users_get(stored: Sequence[Array], ios: tuple[IoInfo, ...]) -> list[Array]:
+    return [(dequantize(y, io) if io.float_io else y).reshape(io.shape)
+            for y, io in zip(stored, ios)]
 
 
 # ---- comparing --------------------------------------------------------------------------------
@@ -229,9 +338,9 @@ class _Tally:
     def add(self, run: int, ours: Array, theirs: Array) -> None:
         """Both of one shape and type; floats are compared by their bits."""
         self.elements += ours.size
-        kind = f"V{ours.dtype.itemsize}"
-        different = np.argwhere(np.ascontiguousarray(ours).view(kind)
-                                != np.ascontiguousarray(theirs).view(kind))
+        raw = f"u{ours.dtype.itemsize}"
+        different = np.argwhere(np.ascontiguousarray(ours).view(raw)
+                                != np.ascontiguousarray(theirs).view(raw))
         self.differing += len(different)
         if len(different) and self.first is None:
             index = tuple(int(i) for i in different[0])
@@ -242,39 +351,26 @@ class _Tally:
 
 
 def _compare(
-    plan: Plan, judge: Judge, counterparts: Mapping[int, _Counterpart], options: VerifyOptions,
-    report: Report, ends: _Ends,
-) -> Report:
-    session = Session(plan, options.backend)
-    written = {branch.output: layer.name for step, layer in zip(plan.model.steps, plan.layers)
-               for branch in step.branches}
-    names = plan.model.names.tensors if plan.model.names else ()
-    tallies = {number: _Tally(counterparts[number].name, layer)
-               for number, layer in written.items() if number in counterparts}
-    outputs = [_Tally(f"output {io.name}", "") for io in plan.outputs]
+    plan: Plan, theirs: Executor, counterparts: Mapping[int, _Counterpart], options: VerifyOptions
+) -> tuple[tuple[Compared, ...], tuple[str, ...]]:
+    """Every tensor that both have, in the order of the steps; and names of those only ours has."""
+    ours = _executed(plan, options.backend)
+    layers = {branch.output: layer.name for step, layer in zip(plan.model.steps, plan.layers)
+              for branch in step.branches}
+    tallies = {n: _Tally(counterparts[n].name if n in counterparts else f"tensor {n}", layer)
+               for n, layer in layers.items()}
+    outputs = [_Tally(io.name, OUTPUT) for io in plan.outputs]
     rng = np.random.default_rng(options.seed)
     for run, feeds in enumerate(stimuli(plan.inputs, options.inputs, rng)):
-        theirs = judge.run({name: _as_judged(judge, name, x) for name, x in zip(ends.inputs, feeds)})
-        session.reset()
-        results = session.run(feeds)
-        for tally, name, y in zip(outputs, ends.outputs, _tuple(results)):
-            tally.add(run, y, theirs[name].reshape(y.shape))
-        session.reset()
-        traced = session.run_traced(feeds)
-        for number, tally in tallies.items():
-            place = plan.model.tensors[number].place
-            expected = theirs.get(tally.tensor)
-            if expected is None or expected.dtype != np.int8:
-                continue
-            ours = traced[number].reshape(place.columns, place.channels)
-            picked = counterparts[number].pick(expected, place.columns)
-            tally.add(run, ours, picked)
+        our_tensors, our_outputs = ours(feeds)
+        their_tensors, their_outputs = theirs(feeds)
+        for n, tally in tallies.items():
+            if n in their_tensors:
+                tally.add(run, our_tensors[n], their_tensors[n])
+        for tally, y, expected in zip(outputs, our_outputs, their_outputs):
+            tally.add(run, y, expected)
         options.progress()
-    compared = [t.result() for t in (*tallies.values(), *outputs) if t.elements]
-    missing = tuple(names[n] if n < len(names) else f"tensor {n}" for n in written
-                    if n not in tallies or not tallies[n].elements)
-    return replace(report, tensors=tuple(compared), not_compared=missing)
-
-
-def _tuple(results: Array | tuple[Array, ...]) -> tuple[Array, ...]:
-    return results if isinstance(results, tuple) else (results,)
+    names = plan.model.names.tensors if plan.model.names else ()
+    missing = tuple(names[n] if n < len(names) else t.tensor
+                    for n, t in tallies.items() if not t.elements)
+    return tuple(t.result() for t in (*tallies.values(), *outputs) if t.elements), missing

@@ -8,7 +8,7 @@
 extern uint32_t __bss_start[], __bss_end[], __stack_top[];
 extern void initialise_monitor_handles(void); /* newlib: semihosted stdio */
 extern int main(void);
-void es_reset(void);
+void board_reset(void);
 void es_fault_report(const uint32_t *frame);
 
 /* System control block: Armv7-M ARM B3.2, Armv8-M ARM D1.2. */
@@ -58,13 +58,13 @@ __attribute__((naked)) static void fault(void)
 }
 
 __attribute__((section(".vectors"), used)) static void *const vectors[16] = {
-    __stack_top,   (void *)es_reset, (void *)fault, (void *)fault,
+    __stack_top,   (void *)board_reset, (void *)fault, (void *)fault,
     (void *)fault, (void *)fault,    (void *)fault, (void *)fault,
     (void *)fault, (void *)fault,    (void *)fault, (void *)fault,
     (void *)fault, (void *)fault,    (void *)fault, (void *)fault,
 };
 
-void es_reset(void)
+void board_reset(void)
 {
     SCB_CPACR |= 0xFu << 20; /* FPU and MVE on, before any code may use them */
     __asm volatile("dsb\n\tisb");

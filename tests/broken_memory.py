@@ -50,7 +50,6 @@ from plan_changes import (
 BROKEN: dict[int, dict[str, Break]] = {
     6: {"format 2": whole(format=2), "format 0": whole(format=0)},
     7: {
-        "tensors": lambda p: replace(p, tensors=p.tensors + (p.tensors[X],) * 65536),
         "steps": lambda p: replace(p, steps=p.steps + (p.steps[0],) * 4096),
         "rings": lambda p: replace(p, rings=p.rings + (p.rings[0],) * 32767),
         "inputs": lambda p: replace(p, inputs=p.inputs * 33),
@@ -187,6 +186,7 @@ BROKEN: dict[int, dict[str, Break]] = {
         "too few": lambda p: step(HORIZONTAL, branches=p.steps[HORIZONTAL].branches[:1])(p),
         "too many": branch(HORIZONTAL, 1, channels=5),
         "nothing": branch(COPY, 0, channels=0),
+        "65,536": lambda p: _one_channel_repeated(65536),
         "a sum that wraps": branch(HORIZONTAL, 1, channels=(1 << 32) - 2),
     },
     22: {
@@ -238,6 +238,16 @@ BROKEN: dict[int, dict[str, Break]] = {
         "half of it": lambda p: _half_written(),
     },
 }
+
+
+def _one_channel_repeated(channels: int) -> pm.PlanModel:
+    """Over two branches."""
+    b = PlanBuilder()
+    x, half = b.input(1, 1), channels // 2
+    b.step(pm.Load(), x, *[
+        pm.Branch(first_channel=first, channels=half, output=b.output(1, half))
+        for first in (0, half)])
+    return b.plan()
 
 
 def _half_written() -> pm.PlanModel:

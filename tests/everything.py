@@ -117,3 +117,16 @@ def _halves(b: PlanBuilder, rng: np.random.Generator, convolved: int, pooled: in
     b.tail(pm.Load(), len(b.tensors) - 1, b.output(1, 10), mean,
            pm.Softmax(multiplier=1 << 30, shift=20, diff_min=-99))
     assert b.tensors[convolved].place.halo == 1
+
+
+def c_header(data: bytes) -> str:
+    """Plan bytes for the C tests, which have no files in QEMU."""
+    rows = (data[i : i + 16] for i in range(0, len(data), 16))
+    body = ",\n    ".join(", ".join(f"0x{byte:02x}" for byte in row) for row in rows)
+    return (
+        "/* The plan of tests/everything.py, written by\n"
+        " * pytest tests/test_plan_open.py --update-golden */\n"
+        "#include <stdint.h>\n\n"
+        f"static const uint8_t plan_everything[{len(data)}]\n"
+        "    __attribute__((aligned(16))) = {\n"
+        f"    {body}}};\n")

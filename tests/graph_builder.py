@@ -130,9 +130,11 @@ class GraphBuilder:
         w, b = self.weights(rows, *kernel, self.shape(x)[-1] // op.groups, dead=dead)
         return self.apply(op, x, w, b, quant=quant or self.quant())
 
-    def fully_connected(self, x: str, rows: int, dead: float = 0.0, **attributes: Any) -> str:
+    def fully_connected(
+        self, x: str, rows: int, dead: float = 0.0, quant: Quant | None = None, **attributes: Any
+    ) -> str:
         w, b = self.weights(rows, self.shape(x)[-1], dead=dead)
-        return self.apply(FullyConnected(**attributes), x, w, b, quant=self.quant())
+        return self.apply(FullyConnected(**attributes), x, w, b, quant=quant or self.quant())
 
 
 def random_inputs(rng: np.random.Generator, graph: Graph) -> dict[str, Array]:
@@ -183,6 +185,9 @@ def random_graph(rng: np.random.Generator) -> Graph:
     channels = int(rng.integers(1, 9))
     spatial = (int(rng.integers(6, 13)),) if rank3 else tuple(map(int, rng.choice([1, 5, 6], 2)))
     x = b.input(1, *spatial, channels)
+    if real_io := rng.random() < 0.2:
+        b.tensors[x] = Tensor(x, b.shape(x), "float32")
+        x = b.apply(Quantize(), x, dtype="int8", quant=b.quant())
     seen = [x]
     for _ in range(int(rng.integers(2, 7))):
         block = BLOCKS[int(rng.integers(len(BLOCKS)))]
@@ -196,6 +201,8 @@ def random_graph(rng: np.random.Generator) -> Graph:
         outputs = [b.apply(Softmax(), x, quant=Quant((1 / 256,), (-128,)))]
     elif rng.random() < 0.3 and seen[-2] not in b.inputs:
         outputs = list(dict.fromkeys([x, seen[-2]]))
+    if real_io:
+        outputs = [b.apply(Dequantize(), y, dtype="float32", quant=None) for y in outputs]
     return b.graph(*outputs)
 
 
@@ -278,6 +285,18 @@ def unary_chain(b: GraphBuilder, x: str, seen: Sequence[str]) -> str:
     return x
 
 
+def activation(b: GraphBuilder, x: str, seen: Sequence[str]) -> str:
+    """A Conv or sum, and its activation as an operator of its own."""
+    y = residual(b, x, seen) if b.rng.integers(2) else conv_block(b, x, seen)
+    return b.apply(Relu(b.rng.choice(list(Activation))), y)
+
+
+def computed_constant(b: GraphBuilder, x: str, seen: Sequence[str]) -> str:
+    """A constant that an operator computes out of another."""
+    c = b.apply(Relu(), b.values(b.shape(x)[-1]))
+    return b.apply(Add(), x, c, quant=b.quant())
+
+
 def gated(b: GraphBuilder, x: str, seen: Sequence[str]) -> str:
     """x * sigmoid(x), x * constant, or through float and back."""
     kind = int(b.rng.integers(3))
@@ -296,6 +315,12 @@ def residual(b: GraphBuilder, x: str, seen: Sequence[str]) -> str:
     other = conv_same(b, x)
     op = (Add, Sub, Mul)[int(b.rng.integers(3))](activation=b.rng.choice(list(Activation)))
     return b.apply(op, *((x, other) if b.rng.integers(2) else (other, x)), quant=b.quant())
+
+
+def twins(b: GraphBuilder, x: str, seen: Sequence[str]) -> str:
+    """The same operator twice."""
+    pair = [b.apply(LeakyRelu(0.25), x) for _ in range(2)]
+    return b.apply(Add(), *pair, quant=b.quant())
 
 
 def conv_same(b: GraphBuilder, x: str) -> str:
@@ -333,11 +358,11 @@ def padded_conv(b: GraphBuilder, x: str, seen: Sequence[str]) -> str:
     low = (0, *map(int, b.rng.integers(0, 3, rank - 2)), 0)
     high = (0, *map(int, b.rng.integers(0, 3, rank - 2)), 0)
     y = b.apply(Pad(low, high), x)
+    shape = b.shape(y)
+    kernel = (1 if rank == 3 else min(3, shape[1]), min(3, shape[-2]))
     if b.rng.random() < 0.3:
-        shape = b.shape(y)
-        kernel = (1 if rank == 3 else min(2, shape[1]), min(3, shape[-2]))
         return b.apply(MaxPool(kernel, (1, 1)), y)
-    return conv_block(b, y, seen)
+    return b.conv(y, int(b.rng.integers(1, 5)), kernel)
 
 
 def pool(b: GraphBuilder, x: str, seen: Sequence[str]) -> str:
@@ -354,7 +379,8 @@ def reshaped(b: GraphBuilder, x: str, seen: Sequence[str]) -> str:
     """A dimension of 1 more or less, or channels merged, or a Transpose."""
     shape = b.shape(x)
     if len(shape) == 3:
-        return b.apply(Reshape((1, 1, *shape[1:]) if b.rng.integers(2) else (*shape[:2], 1, shape[2])), x)
+        wide = (1, 1, *shape[1:]) if b.rng.integers(2) else (*shape[:2], 1, shape[2])
+        return b.apply(Reshape(wide), x)
     if 1 in shape[1:3]:
         return b.apply(Reshape((1, shape[1] * shape[2], shape[3])), x)
     if b.rng.random() < 0.5:
@@ -363,6 +389,7 @@ def reshaped(b: GraphBuilder, x: str, seen: Sequence[str]) -> str:
 
 
 BLOCKS = (
-    conv_block, conv_block, constant_channels, constant_channels, space_to_batch, unary_chain, gated,
-    residual, branches, part, padded_conv, pool, reshaped, reshaped,
+    conv_block, conv_block, constant_channels, constant_channels, space_to_batch, unary_chain,
+    gated, residual, branches, part, padded_conv, pool, reshaped, reshaped, activation, twins,
+    computed_constant,
 )

@@ -36,7 +36,7 @@ def whole(**new: Any) -> Break:
 def tensor(i: int, **new: Any) -> Break:
     """New fields of a tensor, or of its place."""
 
-    def change(p: Any) -> pm.PlanModel:
+    def change(p: pm.PlanModel) -> pm.PlanModel:
         old = p.tensors[i]
         place = {k: v for k, v in new.items() if k in {f.name for f in fields(pm.Place)}}
         rest = {k: v for k, v in new.items() if k not in place}
@@ -98,7 +98,7 @@ def stages(i: int, b: int, *new: pm.StageBody) -> Break:
 
 
 def both(*changes: Break) -> Break:
-    def change(p: Any) -> pm.PlanModel:
+    def change(p: pm.PlanModel) -> pm.PlanModel:
         for one in changes:
             p = one(p)
         return p

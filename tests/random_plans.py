@@ -7,6 +7,7 @@ that tile edges are common.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,8 @@ class Grower:
         self.readable: list[int] = []
         self.unread: list[int] = []
         """Tensors no step has read: those that become outputs."""
+        self.fresh: list[int] = []
+        """Operands that nobody else reads: an output may take their place."""
 
     # ---- numbers
 
@@ -81,6 +84,11 @@ class Grower:
 
     def operand(self, columns: int, channels: int) -> int:
         """A tensor of that size, or one that is repeated along columns or channels."""
+        if self.chance(0.25):
+            written = self.new_tensor(columns, channels)
+            self.b.tail(pm.Load(), self.constant(columns, channels), written)
+            self.fresh.append(written)
+            return written
         fitting = [
             t for t in self.readable
             if self.place(t).columns in (1, columns) and self.place(t).channels in (1, channels)
@@ -172,16 +180,13 @@ class Grower:
     # ---- steps
 
     def branches(
-        self, reads: int, columns: int, channels: int, gain: float | None
+        self, columns: int, channels: int, gain: float | None
     ) -> list[pm.Branch]:
         """Cut the channels, give each block some stages and an output. gain: of a Mac."""
         cuts = sorted({0, channels, *(self.whole(0, channels) for _ in range(self.whole(0, 2)))})
-        return [
-            self.branch(reads, columns, (first, end), gain) for first, end in zip(cuts, cuts[1:])]
+        return [self.branch(columns, (first, end), gain) for first, end in zip(cuts, cuts[1:])]
 
-    def branch(
-        self, reads: int, columns: int, block: tuple[int, int], gain: float | None
-    ) -> pm.Branch:
+    def branch(self, columns: int, block: tuple[int, int], gain: float | None) -> pm.Branch:
         channels = block[1] - block[0]
         stages: list[pm.StageBody] = []
         if gain is not None:
@@ -193,28 +198,24 @@ class Grower:
                 continue
             stages.append(stage)
             columns = columns_then
-        output = self.output_of(reads, columns, channels, stages)
+        output = self.output_of(columns, channels, stages)
         return pm.Branch(
             first_channel=block[0], channels=channels, output=output, stages=tuple(stages))
 
     def output_of(
-        self, reads: int, columns: int, channels: int, stages: Sequence[pm.StageBody]
+        self, columns: int, channels: int, stages: Sequence[pm.StageBody]
     ) -> int:
-        """A new tensor, or one in the place of an operand that has the same elements."""
-        operands = [s.operand for s in stages if hasattr(s, "operand")]
-        operand = operands[0] if len(operands) == 1 else None
-        if (
-            operand is not None and operand != reads and self.chance(0.5)
-            and operand in self.unread and self.plain(operand)
-            and (self.place(operand).columns, self.place(operand).channels) == (columns, channels)
-            and not any(isinstance(s, NEEDS_COLUMNS) for s in stages)
-        ):
-            self.unread.remove(operand)
-            return self.b.same_place(operand, zero_point=self.zero_point())
+        """A new tensor, or one in the place of an operand or of the input of a Load."""
+        if not any(isinstance(s, NEEDS_COLUMNS) for s in stages) and self.chance(0.6):
+            for number in [s.operand for s in stages if hasattr(s, "operand")]:
+                if number in self.fresh:
+                    return self.b.same_place(number, zero_point=self.zero_point())
         return self.new_tensor(columns, channels)
 
-    def plain(self, number: int) -> bool:
-        return self.place(number).ring < 0 and self.b.tensors[number].data is None
+    def in_place_of_input(self, reads: int) -> bool:
+        """Whether the one branch of a Load may write where it reads."""
+        tensor = self.b.tensors[reads]
+        return tensor.data is None and tensor.place.ring < 0 and self.chance(0.3)
 
     def finish(self, source: pm.Source, reads: int, branches: Sequence[pm.Branch]) -> None:
         self.b.step(source, reads, *branches)
@@ -249,7 +250,7 @@ class Grower:
             stride_h=stride_h, stride_w=stride_w, dilation_h=dilation[0], dilation_w=dilation[1],
             pad_top=pad_top, pad_left=pad_left)
         gain = 0.01 / np.sqrt(cols)
-        self.finish(source, reads, self.branches(reads, out_h * out_w, rows, gain))
+        self.finish(source, reads, self.branches(out_h * out_w, rows, gain))
 
     def weights(self, rows: int, cols: int) -> tuple[Array, pm.Weights]:
         """(w in the order of channels, the same as stored): up to three row groups."""
@@ -283,11 +284,20 @@ class Grower:
         place = self.place(reads)
         channels = place.channels if place.channels > 1 else self.whole(1, 20)
         columns = place.columns if place.columns > 1 else self.whole(1, 6)
-        branches = self.branches(reads, columns, channels, None)
+        branches = self.branches(columns, channels, None)
         pooled = any(
             isinstance(s, (pm.MaxPool, pm.AvgPool, pm.Mean)) for b in branches for s in b.stages)
         if pooled and columns != place.columns:  # a pool takes the single column as it is
             return
+        stages = branches[0].stages
+        if (
+            len(branches) == 1 and (columns, channels) == (place.columns, place.channels)
+            and not any(isinstance(s, NEEDS_COLUMNS) for s in stages)
+            and not any(getattr(s, "operand", -1) == reads for s in stages)
+            and self.in_place_of_input(reads)
+        ):
+            output = self.b.same_place(reads, zero_point=self.zero_point())
+            branches = [replace(branches[0], output=output)]
         self.finish(pm.Load(), reads, branches)
 
     def grow_copy(self, reads: int) -> None:

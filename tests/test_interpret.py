@@ -67,11 +67,9 @@ def test_elements_and_halo_of_a_tensor_never_meet(layout: pm.Layout) -> None:
                     assert len(np.unique(every)) == len(every)
                     low, high = extent(place)
                     assert low == every.min()
-                    short = {pm.Layout.C4: 3, pm.Layout.POLYPHASE: columns % phases}.get(layout, 0)
-                    assert 0 <= high - 1 - every.max() <= (short or 0)
-                    if layout is not pm.Layout.NWC:
-                        lines = channels if layout is not pm.Layout.C4 else -(-channels // 4)
-                        assert high - low <= lines * place.pitch
+                    assert every.max() < high
+                    lines = {pm.Layout.NWC: columns + 2 * halo, pm.Layout.C4: -(-channels // 4)}
+                    assert high - low == lines.get(layout, channels) * place.pitch
 
 
 def test_addresses_are_those_of_the_table() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -185,7 +185,7 @@ def residual(single: bool) -> tuple[Array, Array]:
 
 
 def test_one_requantization_of_sum_and_residual_is_nearer_to_float_than_two(
-    record_property: pytest.FixtureRequest
+    record_property: Callable[[str, object], None]
 ) -> None:
     errors = {}
     for single in (False, True):

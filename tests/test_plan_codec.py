@@ -40,7 +40,7 @@ from plan_builder import (
 SCHEMA = Path(pm.__file__).with_name("plan.fbs")
 CLASSES = {
     cls.__name__: cls for cls in vars(pm).values()
-    if dataclasses.is_dataclass(cls) and cls not in (pm.Scalar, pm.Vector)
+    if dataclasses.is_dataclass(cls)
 } | {"Plan": pm.PlanModel}
 del CLASSES["PlanModel"]
 ENUMS = {e.__name__: e for e in (
@@ -349,29 +349,38 @@ def test_damage_of_the_trailer_is_named_by_its_invariant() -> None:
     refused(write_plan(replace(full_plan(), format=2)), "6")
 
 
-@pytest.mark.parametrize(("cls", "invariant"), [
-    (pm.Layout, 11), (pm.DType, 11), (pm.RingRole, 14), (Rounding, 41), (pm.BiasForm, 50),
-    (pm.Encoding, 52)])
-def test_an_unknown_enum_value_is_named_by_its_invariant(
-    cls: type[IntEnum], invariant: int
-) -> None:
+def test_padding_is_zero() -> None:
+    """Without weights a FlatBuffer is a multiple of 4; one of four lengths needs 4 bytes more."""
+    b = PlanBuilder()
+    b.tail(pm.Load(), b.input(1, 1), b.output(1, 1))
+    plans = [write_plan(b.plan(producer="e" * 4 * n)) for n in range(1, 5)]
+    data = next(d for d in plans if len(flatbuffer_of(d)) % 16)
+    assert data[-65] == 0
+    with pytest.raises(PlanInvalid, match=r"^I-2: "):
+        read_plan(data[:-65] + b"\1" + data[-64:])
+
+
+def test_an_unknown_enum_value_is_named_by_its_invariant() -> None:
+    """17 in every byte, one at a time: each enum stands somewhere."""
     data = bytearray(flatbuffer_of(write_plan(full_plan())))
+    found = set()
     for at in range(8, len(data)):
         before, data[at] = data[at], 17
         try:
             decode(pm.PlanModel, bytes(data), IDENTIFIER)
         except PlanInvalid as error:
-            if re.match(rf"I-{invariant}: .*= 17 is no {cls.__name__}", str(error)):
-                return
+            found |= set(re.findall(r"^(I-\d+): .* = 17 is no (\w+)$", str(error)))
         data[at] = before
-    pytest.fail(f"no byte of the plan holds a {cls.__name__}")
+    assert found == {
+        ("I-5", "bool"), ("I-11", "Layout"), ("I-11", "DType"), ("I-14", "RingRole"),
+        ("I-41", "Rounding"), ("I-50", "BiasForm"), ("I-52", "Encoding")}
 
 
 def test_mutants_are_read_or_refused_and_nothing_else() -> None:
     rng = np.random.default_rng(7)
     data = bytes(flatbuffer_of(write_plan(full_plan())))
     outcome = {True: 0, False: 0}
-    for _ in range(3000):
+    for _ in range(1500):
         mutant = bytearray(data)
         for at in rng.integers(0, len(data), rng.integers(1, 4)):
             mutant[at] = rng.choice([0, 1, 127, 128, 255, mutant[at] ^ (1 << rng.integers(8))])
@@ -382,7 +391,7 @@ def test_mutants_are_read_or_refused_and_nothing_else() -> None:
             outcome[True] += 1
         except PlanInvalid:
             outcome[False] += 1
-    assert min(outcome.values()) > 300
+    assert min(outcome.values()) > 150
 
 
 def test_a_model_of_more_bytes_than_the_buffer_is_refused() -> None:

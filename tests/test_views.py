@@ -48,7 +48,7 @@ def test_a_slice_is_an_alias_exactly_where_one_pitch_describes_it(seed: int) -> 
     steps = np.diff(flat[:, 0])
     regular = (
         (flat[:, :] - flat[:, :1] == np.arange(size[-1])).all()
-        and (columns < 2 or (steps == steps[0]).all() and steps[0] >= size[-1])
+        and (columns < 2 or ((steps == steps[0]).all() and steps[0] >= size[-1]))
     )
     assert (view is not None) == regular
     if view is not None:

@@ -11,8 +11,11 @@ from typer.core import TyperGroup
 from edgesparse import __version__
 from edgesparse.cli.console import fail, say
 from edgesparse.cli.convert import convert
+from edgesparse.cli.demo import demo
+from edgesparse.cli.doctor import doctor
 from edgesparse.cli.inspect import inspect
 from edgesparse.cli.run import run
+from edgesparse.cli.verify import verify
 from edgesparse.errors import EdgeSparseError
 
 
@@ -57,6 +60,9 @@ def _options(
 app.command("convert")(convert)
 app.command("inspect")(inspect)
 app.command("run")(run)
+app.command("verify")(verify)
+app.command("doctor")(doctor)
+app.add_typer(demo, name="demo")
 
 
 def main() -> None:

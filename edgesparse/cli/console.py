@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -66,8 +66,9 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[Cell]], title: str = "
     widths = [max([cell_len(name), *(row[i].cell_len for row in cells)])
               for i, name in enumerate(names)]
     room = max(console.width - sum(widths[1:]) - GAP * (len(names) - 1), NARROWEST)
-    out = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="dim",
-                title=title or None, title_justify="left", title_style="bold")
+    if title:
+        say(title, "bold")
+    out = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="dim")
     for column in columns:
         out.add_column(column.rstrip(">"), justify="right" if column.endswith(">") else "left",
                        no_wrap=True, overflow="crop")
@@ -114,12 +115,13 @@ def shape(dims: Iterable[int]) -> str:
 
 
 @contextmanager
-def progress(title: str, total: int | None = None) -> Iterator[Progress]:
-    """A bar on stderr while something takes time; nothing where no one watches."""
+def progress(title: str, total: int) -> Iterator[Callable[[], None]]:
+    """A bar on stderr while something takes time, nothing where no one watches; gives what to
+    call after each of `total` parts."""
     console = stderr()
     bar = Progress(
         TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn(),
         console=console, transient=True, disable=not console.is_terminal)
     with bar:
-        bar.add_task(title, total=total)
-        yield bar
+        task = bar.add_task(title, total=total)
+        yield lambda: bar.advance(task)

@@ -11,8 +11,9 @@ from edgesparse.cli.console import emit, fail, percent, say, stderr, table
 from edgesparse.cli.files import check_writable, write_whole
 from edgesparse.cli.layers import io_text, layer_json, layer_table, plan_json
 from edgesparse.cli.names import short_names
-from edgesparse.convert import Conversion, Options, check, convert_model
+from edgesparse.convert import Conversion, Options, check, convert_model, read_file
 from edgesparse.errors import BadInput
+from edgesparse.graph.ir import Array
 from edgesparse.importers.tflite import import_tflite
 from edgesparse.passes.pipeline import CANONICAL, INT8
 from edgesparse.quantize.report import QuantReport
@@ -52,7 +53,7 @@ def convert(
     check_writable(output, "-o")
     load_target(target)
     options = Options(
-        calibration=_calibration(model, calibrate), method=method, golden=golden, seed=seed,
+        calibration=calibration_of(model, calibrate), method=method, golden=golden, seed=seed,
         dump_after=_passes(dump_after or []), dump=_dump_to(as_json))
     with stderr().status(f"converting {model.name}"):
         result = convert_model(model, target, options)
@@ -77,14 +78,11 @@ def _check(model: Path, as_json: bool) -> None:
         raise typer.Exit(2)
 
 
-def _calibration(model: Path, path: Path | None) -> Any:
+def calibration_of(model: Path, path: Path | None) -> dict[str, Array] | None:
+    """The arrays of a calibration file for the inputs of a model; None without a file."""
     if path is None:
         return None
-    try:
-        data = model.read_bytes()
-    except OSError as error:
-        raise BadInput(f"{model}: {error.strerror or error}") from error
-    return load_calibration(path, import_tflite(data, model.name))
+    return load_calibration(path, import_tflite(*read_file(model)))
 
 
 def _passes(names: list[str]) -> tuple[str, ...]:

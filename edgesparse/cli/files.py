@@ -9,6 +9,18 @@ from pathlib import Path
 from typing import BinaryIO
 
 from edgesparse.errors import BadInput
+from edgesparse.plan.plan import Plan
+from edgesparse.runtime.native import NativePlan
+
+
+def open_plan(path: Path) -> Plan:
+    """A plan that the C core has checked completely: nothing in it needs distrust any more.
+
+    Raises BadInput when the file cannot be read, PlanInvalid when it is no sound plan.
+    """
+    plan = Plan.load(path)
+    NativePlan(plan.data)
+    return plan
 
 
 def check_writable(path: Path, option: str) -> None:
@@ -16,7 +28,7 @@ def check_writable(path: Path, option: str) -> None:
     if path.is_dir():
         raise BadInput(f"{option} {path}: this is a directory; give the name of a file in it")
     if not path.parent.is_dir():
-        raise BadInput(f"{option} {path}: the directory {path.parent} does not exist; make it first")
+        raise BadInput(f"{option} {path}: there is no directory {path.parent}; make it first")
 
 
 def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> None:

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from edgesparse.cli.console import emit, say, table
+from edgesparse.cli.files import open_plan
 from edgesparse.cli.layers import io_text, layer_json, layer_table, plan_json
 from edgesparse.cli.names import short_names
 from edgesparse.footprint import flash_of, memory_map
@@ -22,7 +23,7 @@ def inspect(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
 ) -> None:
     """Show what a plan does and what its flash and RAM are spent on."""
-    loaded = Plan.load(plan)
+    loaded = open_plan(plan)
     if as_json:
         emit(_json(loaded, plan))
     else:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 
-OPERATORS = frozenset(
-    "Add AddV2 AvgPool BiasAdd Conv1D Conv2D FakeQuantWithMinMaxVars MatMul MaxPool Mean Mul Pad "
-    "Relu Relu6 Reshape Sigmoid Softmax Squeeze Tanh convolution depthwise separable_conv2d "
-    "transpose ExpandDims BatchToSpaceND SpaceToBatchND Conv2D1 Relu1 BiasAdd1 MatMul1".split())
-"""Last parts of exporters' names that say what the layer does, which the table says anyway."""
+OPERATOR = re.compile(r"[A-Z][A-Za-z0-9]*|convolution\d*|depthwise\d*|separable_conv2d\d*")
+"""Last parts of exporters' names that say what a layer does, which the table says anyway."""
 
 
 def short_names(names: Sequence[str]) -> list[str]:
@@ -27,7 +25,7 @@ def short_names(names: Sequence[str]) -> list[str]:
         for path in paths:
             if len(path) > 1 and path[0] == common:
                 path = path[1:]
-            if len(path) > 1 and path[-1] in OPERATORS:
+            if len(path) > 1 and OPERATOR.fullmatch(path[-1]):
                 path = path[:-1]
             parts.append("/".join(path))
         unique = list(dict.fromkeys(parts))

@@ -10,7 +10,7 @@ import numpy as np
 import typer
 
 from edgesparse.cli.console import emit, say, stderr
-from edgesparse.cli.files import check_writable, write_whole
+from edgesparse.cli.files import check_writable, open_plan, write_whole
 from edgesparse.errors import BadInput
 from edgesparse.graph.ir import Array
 from edgesparse.plan.plan import Plan
@@ -29,7 +29,7 @@ def run(
 ) -> None:
     """Run a plan: int8 inputs as stored, float inputs quantized."""
     check_writable(output, "--output")
-    loaded = Plan.load(plan)
+    loaded = open_plan(plan)
     if len(loaded.outputs) > 1 and output.suffix == ".npy":
         names = ", ".join(io.name for io in loaded.outputs)
         raise BadInput(f"--output {output}: the plan has several outputs ({names}); "

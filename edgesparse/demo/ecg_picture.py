@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from importlib.util import find_spec
-from pathlib import Path
+from itertools import pairwise
+from typing import BinaryIO
 
 import numpy as np
 from rich.text import Text
@@ -42,12 +43,12 @@ def terminal_strip(lead_mv: Array, beats: Beats, start: int, length: int, width:
     columns, rows = 2 * width, 28
     part = lead_mv[start : start + length]
     edges = np.linspace(0, len(part), columns + 1).astype(int)
-    spans = [part[max(a - 1, 0) : max(b, a + 1)] for a, b in zip(edges, edges[1:])]
+    spans = [part[max(a - 1, 0) : max(b, a + 1)] for a, b in pairwise(edges)]
     low, high = np.min(part), np.max(part)
     unit = (rows - 1) / max(high - low, 1e-9)
     dots = np.zeros((rows, columns), bool)
     for column, span in enumerate(spans):  # each starts with the last sample before: no gaps
-        top, bottom = (int(round((high - v) * unit)) for v in (span.max(), span.min()))
+        top, bottom = (round(float(high - v) * unit) for v in (span.max(), span.min()))
         dots[top : bottom + 1, column] = True
     cells = (dots.reshape(rows // 4, 4, width, 2) * DOTS[None, :, None, :]).sum(axis=(1, 3))
 
@@ -82,8 +83,8 @@ def _times(start: int, length: int, width: int) -> str:
     return "".join(line).rstrip()
 
 
-def save_picture(path: Path, lead_mv: Array, beats: Beats, title: str) -> None:
-    """Draw a recording, or its first half hour, as a PNG in rows of 30 s.
+def draw_picture(file: BinaryIO, lead_mv: Array, beats: Beats, title: str) -> None:
+    """Write a PNG of a recording, or its first half hour, in rows of 30 s.
 
     Raises BadInput without matplotlib.
     """
@@ -116,4 +117,4 @@ def save_picture(path: Path, lead_mv: Array, beats: Beats, title: str) -> None:
         axes.set_ylabel("mV")
         axes.margins(x=0)
     axes.set_xlabel("seconds")
-    figure.savefig(path, dpi=100, format="png")
+    figure.savefig(file, dpi=100, format="png")

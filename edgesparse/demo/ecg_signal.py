@@ -9,10 +9,10 @@ demos/ecg/MODEL_CARD.md, "Front end and decoding", defines both. Three clocks oc
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.signal import lfilter
 
 from edgesparse.graph.ir import Array
 
@@ -71,8 +71,20 @@ def front_end(lead_mv: Array) -> Array:
     taps *= np.hamming(FIR_TAPS)
     padded = np.concatenate([np.full(FIR_TAPS - 1, x[0]), x])
     low = np.convolve(padded, taps / taps.sum(), "valid")[::DECIMATION]
-    pole = np.exp(-2 * np.pi * DC_CORNER_HZ * DECIMATION / SAMPLE_RATE_HZ)
-    return np.asarray(lfilter([1, -1], [1, -pole], low, zi=[-low[0]])[0], np.float32)
+    return _dc_blocked(low).astype(np.float32)
+
+
+def _dc_blocked(low: Array) -> Array:
+    """y[n] = d[n] - d[n-1] + a * y[n-1], from rest at the first value.
+
+    A loop: scipy.signal has this as lfilter, but takes a second to import.
+    """
+    pole = math.exp(-2 * math.pi * DC_CORNER_HZ * DECIMATION / SAMPLE_RATE_HZ)
+    out, carried = [], -float(low[0])
+    for value in low.tolist():
+        out.append(value + carried)
+        carried = pole * out[-1] - value
+    return np.array(out)
 
 
 def flushed(lead_mv: Array) -> Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from edgesparse.errors import GraphInvalid, Unsupported
-from edgesparse.graph.ir import Graph, Node, Tensor
+from edgesparse.graph.ir import Graph, Node
 from edgesparse.ops.conv import Conv
 from edgesparse.ops.fully_connected import FullyConnected
 
@@ -102,10 +102,5 @@ def _weights(graph: Graph, node: Node, where: str) -> None:
             raise GraphInvalid(f"{where}: {x.dtype} input with {w.dtype} weights, {b.dtype} bias")
     elif (x.dtype, w.dtype, b.dtype) != ("int8", "int8", "int32"):
         raise GraphInvalid(f"{where}: {x.dtype} input, {w.dtype} weights, {b.dtype} bias")
-    elif w.data is not None and not _symmetric(w):
-        raise GraphInvalid(f"{where}: weights {w.name} need zero points 0, one scale or one an "
-                           "output")
-
-
-def _symmetric(w: Tensor) -> bool:
-    return w.quant is not None and not any(w.quant.zero_point) and w.quant.axis in (None, 0)
+    elif w.quant is None or w.quant.axis not in (None, 0):
+        raise GraphInvalid(f"{where}: weights {w.name} need one scale, or one for each output")

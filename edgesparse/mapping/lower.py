@@ -13,13 +13,25 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from edgesparse.errors import Unsupported, UnsupportedModel
-from edgesparse.graph.ir import Graph, Node, Shape, Tensor
+from edgesparse.graph.ir import Array, Graph, Node, Shape, Tensor
 from edgesparse.mapping import stages
 from edgesparse.mapping.draft import Draft, DraftStage
 from edgesparse.mapping.views import View, reshaped, resolve_views, sliced
 from edgesparse.ops import (
-    Add, AvgPool, Concat, Conv, FullyConnected, MaxPool, Mean, Mul, Pad, Reshape, Slice, Softmax,
-    Sub, Transpose,
+    Add,
+    AvgPool,
+    Concat,
+    Conv,
+    FullyConnected,
+    MaxPool,
+    Mean,
+    Mul,
+    Pad,
+    Reshape,
+    Slice,
+    Softmax,
+    Sub,
+    Transpose,
 )
 from edgesparse.plan import model as pm
 from edgesparse.sparsity.choose import choose
@@ -108,10 +120,11 @@ def _weights(node: Node, w: Tensor) -> tuple[pm.Weights, str]:
     return pm.Weights(rows=rows, cols=cols, groups=decision.groups), decision.reason
 
 
-def _folded_bias(node: Node, ins: tuple[Tensor, ...]) -> np.ndarray:
+def _folded_bias(node: Node, ins: tuple[Tensor, ...]) -> Array:
     """b - zero point of x * sum(w): kernels then multiply stored inputs."""
     w, b = ins[1].data, ins[2].data
-    assert w is not None and b is not None
+    assert w is not None
+    assert b is not None
     sums = w.reshape(w.shape[0], -1).astype(np.int64)
     bias = b.astype(np.int64) - ins[0].zero_point * sums.sum(axis=1)
     worst = np.abs(bias) + 128 * np.abs(sums).sum(axis=1)
@@ -122,7 +135,7 @@ def _folded_bias(node: Node, ins: tuple[Tensor, ...]) -> np.ndarray:
             f"the sum of output channel {row} may reach {int(worst[row]):,}, past int32",
             "a smaller bias in this channel: its scale is far too small for its values",
         )
-    return bias.astype(np.int32)
+    return np.asarray(bias, np.int32)
 
 
 def _emit_binary(low: Lowered, node: Node) -> None:

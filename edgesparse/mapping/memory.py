@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from edgesparse.graph.ir import Array
+
 ALIGN = 4
 """Bytes; int32 scratch needs it, and the lower bound counts it."""
 
@@ -62,7 +64,7 @@ def plan_memory(buffers: Sequence[Buffer], seed: int = 0, tries: int = 2000) -> 
         np.flatnonzero((first <= b.last) & (last >= b.first)) for b in buffers
     ]
 
-    def place(order: Sequence[int]) -> tuple[int, np.ndarray]:
+    def place(order: Sequence[int]) -> tuple[int, Array]:
         offsets = np.full(len(buffers), -1, np.int64)
         for index in order:
             rivals = conflicts[index]

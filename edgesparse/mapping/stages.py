@@ -1,4 +1,4 @@
-"""Operator -> stage or source of the plan: the integers come from the operator, the shape from here."""
+"""Operator -> stage or source of the plan: the integers are the operator's, the shape is ours."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from edgesparse.ops import Concat, Reshape, Slice
 
 @dataclass(frozen=True)
 class View:
-    """Element (column, channel) of a tensor stands at offset + column * pitch + channel of `root`."""
+    """Element (column, channel) stands at offset + column * pitch + channel of `root`."""
 
     root: str
     offset: int

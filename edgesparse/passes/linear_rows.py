@@ -82,9 +82,10 @@ def linear_rows(graph: Graph, node: Node, ranges: Mapping[str, Range]) -> Rows |
         blocked = np.full((w.shape[0], x.channels), isinstance(op, FullyConnected))
         return Rows(silent, silent_bias, blocked, plain, centred[..., :0], kernel[..., :0])
     known = seen.known.reshape(-1, x.channels).all(axis=0)
-    blocked = _blocked(plain, centred, kernel, known)
+    blocked = kernel.any(axis=(1, 2))
     worst = np.abs(bias) + 255 * np.abs(kernel[..., known]).sum(axis=(1, 2, 3))
-    blocked[worst >= INT32] = True
+    fits = worst < INT32
+    blocked[fits] = _blocked(plain, centred, kernel[fits], known)
     return Rows(silent, silent_bias, blocked, plain, centred, kernel)
 
 
@@ -92,6 +93,8 @@ def _blocked(plain: Conv, x: Array, w: Array, known: Array) -> Array:
     """bool [M, C]: weights meet the channel, and what they add is unknown or not the same
     at every position (as where padding hides part of a constant)."""
     blocked: Array = w.any(axis=(1, 2))
+    if _sums(plain, x[..., :1], w[..., :1]).shape[0] == 1:
+        return blocked & ~known  # one position, which a constant always adds the same to
     for c in np.flatnonzero(known & blocked.any(axis=0)):
         sums = _sums(plain, x[..., c : c + 1], w[..., c : c + 1])
         blocked[:, c] &= (sums != sums[0]).any(axis=0)
@@ -101,5 +104,6 @@ def _blocked(plain: Conv, x: Array, w: Array, known: Array) -> Array:
 def _sums(plain: Conv, x: Array, w: Array) -> Array:
     """[positions, M] int64."""
     sums = plain.float_ref((x, w))[0]
-    exact: Array = sums.reshape(-1, w.shape[0]).astype(np.int64)
+    positions = int(np.prod(sums.shape[:-1]))  # there may be no row: not -1
+    exact: Array = sums.reshape(positions, w.shape[0]).astype(np.int64)
     return exact

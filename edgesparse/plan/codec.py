@@ -15,7 +15,7 @@ import flatbuffers
 import numpy as np
 
 from edgesparse.errors import DoesNotFit, PlanInvalid
-from edgesparse.plan.model import Vector
+from edgesparse.plan.scalars import Vector
 from edgesparse.plan.wire import NUMBERS, Field, Kind, layout, struct_layout
 
 T = TypeVar("T")
@@ -208,9 +208,10 @@ class _Reader:
 
     def _table(self, cls: type, position: int, path: str) -> Any:
         self._spend(4, path)
-        vtable, slots, size = self._vtable(position, path)
+        specs = layout(cls)
+        vtable, slots, size = self._vtable(position, sum(f.slots for f in specs), path)
         values: dict[str, Any] = {}
-        for f in layout(cls):
+        for f in specs:
             at = self._entry(vtable, slots, f.slot)
             values[f.name] = self._field(f, position, at, size, f"{path}.{f.name}")
             if f.one_union:
@@ -222,17 +223,19 @@ class _Reader:
     def follow(self, at: int, path: str) -> int:
         """The target of the u32 offset at `at`."""
         self._inside(at, 4, 4, path)
-        target = at + int(struct.unpack_from("<I", self.data, at)[0])
-        self._inside(target, 4, 4, path)
-        return target
+        offset = int(struct.unpack_from("<I", self.data, at)[0])
+        if not offset:
+            raise PlanInvalid(f"I-5: {path}: an offset of 0")
+        self._inside(at + offset, 4, 4, path)
+        return at + offset
 
-    def _vtable(self, position: int, path: str) -> tuple[int, int, int]:
+    def _vtable(self, position: int, known: int, path: str) -> tuple[int, int, int]:
         """(position of the first entry, number of entries, bytes of the table)."""
         self._inside(position, 4, 4, path)
         vtable = position - int(struct.unpack_from("<i", self.data, position)[0])
         self._inside(vtable, 4, 2, path)
         length, size = struct.unpack_from("<HH", self.data, vtable)
-        if length < 4 or length % 2 or size < 4:
+        if length < 4 or length % 2 or size < 4 or length > 4 + 2 * known:
             raise PlanInvalid(f"I-5: {path}: vtable of {length} bytes, table of {size}")
         self._inside(vtable, length, 2, path)
         self._inside(position, size, 4, path)
@@ -313,7 +316,7 @@ class _Reader:
             elif f.kind is Kind.TABLE:
                 out.append(self.table(f.type, item, here))
             else:
-                vtable, slots, size = self._vtable(item, here)
+                vtable, slots, size = self._vtable(item, 2, here)
                 at, body = (self._entry(vtable, slots, slot) for slot in (0, 1))
                 wrapped = Field(f.name, 0, Kind.UNION, members=f.members)
                 tag = self._field(wrapped, item, at, size, here)
@@ -340,13 +343,9 @@ class _Reader:
         self._spend(count, path)
         end = target + 4 + count
         self._inside(end, 1, 1, path)
-        try:
-            text = bytes(self.data[target + 4 : end]).decode()
-        except UnicodeDecodeError as error:
-            raise PlanInvalid(f"I-5: {path}: {error}") from None
         if self.data[end]:
             raise PlanInvalid(f"I-5: {path}: the string does not end with a zero")
-        return text
+        return bytes(self.data[target + 4 : end]).decode(errors="replace")
 
     def _struct(self, cls: type, position: int, path: str) -> Any:
         plan = struct_layout(cls)
@@ -357,6 +356,8 @@ class _Reader:
 
     def _number(self, f: Field, form: str, position: int, path: str) -> Any:
         value = struct.unpack_from(form, self.data, position)[0]
+        if form == "<?" and self.data[position] > 1:
+            raise PlanInvalid(f"I-5: {path} = {self.data[position]} is no bool")
         if f.type is None:
             return value
         try:

@@ -33,10 +33,12 @@ def flatbuffer_of(data: bytes) -> memoryview:
     magic, version, size, crc, sha = TRAILER.unpack(data[-TRAILER.size :])
     if magic != MAGIC or any(data[-16:]):
         raise PlanInvalid("I-1: no plan trailer at the end; is this a plan, and all of it?")
-    if version != FORMAT or round_up(size, 16) + TRAILER.size != len(data):
+    padding = data[size : -TRAILER.size]
+    if (version != FORMAT or not 8 <= size < 1 << 31
+            or round_up(size, 16) + TRAILER.size != len(data) or any(padding)):
         raise PlanInvalid(
             f"I-2: format {version}, {size} bytes stated, {len(data)} bytes in the file; "
-            f"format {FORMAT} and the exact size are allowed")
+            f"format {FORMAT}, the exact size, and padding with zeros are allowed")
     flatbuffer = memoryview(data)[:size].toreadonly()
     if zlib.crc32(flatbuffer) != crc:
         raise PlanInvalid("I-3: the checksum differs: the plan was damaged, copy it again")

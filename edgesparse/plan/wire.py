@@ -10,7 +10,8 @@ from enum import Enum, IntEnum, auto
 from functools import cache
 from typing import Any
 
-from edgesparse.plan.model import STRUCTS, Scalar, Vector
+from edgesparse.plan.model import STRUCTS
+from edgesparse.plan.scalars import Scalar, Vector
 
 # Format letters of the struct module.
 NUMBERS = {

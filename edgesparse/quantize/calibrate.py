@@ -15,7 +15,7 @@ from edgesparse.ops.layout import Layout
 from edgesparse.quantize.ranges import Method, Observed, choose_range, observe
 from edgesparse.quantize.samples import check_samples, one_by_one
 
-DEFAULT_METHOD = Method("minmax")
+DEFAULT_METHOD = Method("headroom")
 
 
 @dataclass(frozen=True, eq=False)

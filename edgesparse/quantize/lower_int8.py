@@ -10,7 +10,18 @@ import numpy as np
 
 from edgesparse.errors import BadInput, Unsupported, UnsupportedModel
 from edgesparse.graph.ir import Array, Graph, Node, Quant, Tensor
-from edgesparse.ops import Add, Concat, Conv, FullyConnected, Mean, Mul, Requantize, Softmax, Sub
+from edgesparse.ops import (
+    Activation,
+    Add,
+    Concat,
+    Conv,
+    FullyConnected,
+    Mean,
+    Mul,
+    Requantize,
+    Softmax,
+    Sub,
+)
 from edgesparse.quantize.calibrate import Calibration
 from edgesparse.quantize.groups import Range, Sharing, share_scales
 from edgesparse.quantize.ranges import LEVELS, affine
@@ -81,11 +92,20 @@ def _ranges(graph: Graph, calibration: Calibration) -> dict[str, Range]:
     ranges = {}
     for name, tensor in graph.tensors.items():
         if tensor.data is None:
-            ranges[name] = calibration.range(name)
+            low, high = calibration.range(name)
+            bottom, top = _activation(graph, name).value
+            ranges[name] = (max(low, bottom), min(high, top))
         elif tensor.dtype == "float32":
             low, high = float(tensor.data.min(initial=0)), float(tensor.data.max(initial=0))
             ranges[name] = (low, high)
     return ranges
+
+
+def _activation(graph: Graph, name: str) -> Activation:
+    """The activation that cuts what a tensor can hold."""
+    node = graph.producer.get(name)
+    found = getattr(node.op, "activation", None) if node is not None else None
+    return found if isinstance(found, Activation) else Activation.NONE
 
 
 def _parameters(graph: Graph, sharing: Sharing) -> dict[str, Quant]:

@@ -15,6 +15,7 @@ from edgesparse._native import ffi, lib
 from edgesparse.errors import BadInput, NativeError, PlanInvalid
 from edgesparse.graph.ir import Array
 
+API_VERSION: int = lib.ES_API_VERSION
 ALIGN: int = lib.ES_ALIGN
 GUARD = 0xA5
 """What guard bytes around an arena hold."""

@@ -91,11 +91,12 @@ void es_emit(es_exec *x, es_tile *tile)
     es_part part = {tile, 0, 0, 0};
     while (part.to < tile->channels) {
         bool taken = es_lane_takes(x, tile->channel[part.to]);
+        bool inside = lane_has(x, tile->channel[part.to]);
         part.from = part.to;
-        while (part.to < tile->channels &&
-               lane_has(x, tile->channel[part.to])) {
+        do { /* all of one branch, or all of other branches */
             part.to++;
-        }
+        } while (part.to < tile->channels &&
+                 lane_has(x, tile->channel[part.to]) == inside);
         if (taken) {
             part.first_channel = x->lane.branch.first_channel;
             es_lane_emit(x, &part, 0);

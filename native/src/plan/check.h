@@ -14,7 +14,7 @@ enum {
     ES_MAX_COLUMNS = 1 << 24, /* also of what passes between two stages */
     ES_MAX_CHANNELS = 65535,
     ES_MAX_POOLS = 4,      /* MaxPool, AvgPool, Mean, Softmax in a branch */
-    ES_SEEN_WEIGHTS = 16,  /* weight matrices remembered */
+    ES_SEEN_WEIGHTS = 8,   /* weight matrices remembered */
     ES_MAX_LOOKS = 1 << 24 /* I-26: looks at a writer, in all */
 };
 

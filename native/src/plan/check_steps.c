@@ -70,6 +70,9 @@ static bool check_cut(es_check *check, const es_step *step, es_flow *source)
         }
         next += branch.channels;
     }
+    if (next > ES_MAX_CHANNELS) { /* a Load may repeat one channel at will */
+        return es_refuse(check, 21, -1);
+    }
     es_step_shape(&check->root, step, &source->columns, &source->channels);
     return next == source->channels || es_refuse(check, 21, -1);
 }

@@ -63,14 +63,16 @@ bool es_extents_overlap(es_extent a, es_extent b)
  * gaps of the other. */
 static bool interleave(const es_place *a, const es_place *b)
 {
-    uint32_t pitch = a->pitch, from_a;
+    uint32_t pitch = a->pitch, at_a, at_b, apart;
     if (a->layout != ES_LAYOUT_NWC || b->layout != ES_LAYOUT_NWC ||
         b->pitch != pitch || a->ring >= 0 || b->ring >= 0) {
         return false;
     }
-    /* Where b's channel 0 stands, counted from a's channel 0 before it. */
-    from_a = (b->offset % pitch + (pitch - a->offset % pitch)) % pitch;
-    return from_a >= a->channels && b->channels <= pitch - from_a;
+    /* From a's channel 0 on to the next channel 0 of b. */
+    at_a = a->offset % pitch;
+    at_b = b->offset % pitch;
+    apart = at_b >= at_a ? at_b - at_a : pitch - (at_a - at_b);
+    return apart >= a->channels && b->channels <= pitch - apart;
 }
 
 bool es_tensors_overlap(const es_root *root, uint32_t a, uint32_t b)

@@ -9,5 +9,5 @@ const char *es_status_text(es_status status)
 #include "edgesparse/status.inc"
 #undef ES_STATUS
     }
-    return "not a status of this library";
+    return "unknown";
 }

@@ -5,8 +5,9 @@
 static uint32_t delta(const es_row_group *group, uint32_t at)
 {
     const uint8_t *deltas = group->index.data + 2 * (size_t)group->row_count;
-    return group->index_bits == 8 ? deltas[at]
-                                  : (deltas[at / 2] >> at % 2 * 4) & 15U;
+    return group->index_bits == 8
+               ? deltas[at]
+               : (uint32_t)deltas[at / 2] >> at % 2 * 4 & 15U;
 }
 
 /* Rows start on bytes. */

@@ -1,0 +1,123 @@
+"""edgesparse demo: real signals through real models, in one command."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.text import Text
+
+from edgesparse.cli.console import amount, emit, percent, progress, say, stderr, stdout, table
+from edgesparse.cli.files import check_writable, write_whole
+from edgesparse.cli.layers import totals
+from edgesparse.demo.ecg import (
+    EcgResult,
+    packaged_plan,
+    packaged_recording,
+    read_recording,
+    run_ecg,
+    window_count,
+)
+from edgesparse.demo.ecg_picture import STYLES, draw_picture, liveliest, terminal_strip
+from edgesparse.demo.ecg_signal import CLASSES, SAMPLE_RATE_HZ
+
+NAMES = {"N": "normal", "S": "supraventricular early", "V": "ventricular early"}
+STRIP_S = 10
+STRIP_WIDTH = 76
+
+demo = typer.Typer(no_args_is_help=True, help="Real signals through real models.")
+
+
+@demo.callback()
+def _only_groups() -> None:
+    """Real signals through real models."""
+
+
+@demo.command()
+def ecg(
+    picture: Annotated[
+        Path | None, typer.Option(help="Also draw the whole recording into this PNG.")] = None,
+    no_picture: Annotated[
+        bool, typer.Option("--no-picture", help="No strip in the terminal either.")] = False,
+    record: Annotated[
+        str | None, typer.Option(help="A WFDB record at 360 Hz instead of the packaged ECG.")
+    ] = None,
+    data: Annotated[Path, typer.Option(help="Where the files of --record are.")] = Path(),
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
+) -> None:
+    """Find and classify the heart beats of a real ECG with a 75 % sparse network."""
+    if picture is not None:
+        check_writable(picture, "--picture")
+    recording = packaged_recording() if record is None else read_recording(data, record)
+    with stderr().status("converting the model"):
+        plan = packaged_plan()
+    with progress("running windows", window_count(recording, plan)) as advance:
+        result = run_ecg(recording, plan, advance)
+    if picture is not None:
+        write_whole(picture, lambda file: draw_picture(
+            file, recording.lead_mv, result.beats, _title(result)))
+    if as_json:
+        emit(_json(result, picture))
+        return
+    _show(result)
+    if not no_picture:
+        length = min(STRIP_S * SAMPLE_RATE_HZ, len(recording.lead_mv))
+        start = liveliest(result.beats, len(recording.lead_mv), length)
+        say()
+        stdout().print(terminal_strip(recording.lead_mv, result.beats, start, length, STRIP_WIDTH),
+                       crop=False, no_wrap=True)
+    if picture is not None:
+        say(f"picture: {picture}")
+
+
+def _title(result: EcgResult) -> str:
+    recording = result.recording
+    minutes, seconds = divmod(round(recording.seconds), 60)
+    return (f"MIT-BIH record {recording.name}, {recording.part}: {minutes} min {seconds:02d} s, "
+            f"{SAMPLE_RATE_HZ} Hz")
+
+
+def _show(result: EcgResult) -> None:
+    layers = totals(result.plan.layers)
+    say(_title(result), "bold")
+    if result.recording.trained:
+        say("The network was trained on this record: no evidence of how it does on new people.")
+    say("Not a medical device.", "bold")
+    say()
+    minutes = result.recording.seconds / 60
+    table(
+        ("beats", "", "found>", "per minute>"),
+        [*((Text(name, style), NAMES[name], result.counts[name],
+            f"{result.counts[name] / minutes:.1f}") for name, style in zip(CLASSES, STYLES)),
+         ("all", "", len(result.beats), f"{result.per_minute:.1f}")])
+    say()
+    say(f"zeros   {percent(layers['zeros'])} of {layers['dense_bytes']:,} weights; a window takes "
+        f"{amount(layers['macs_stored'])} MACs, dense it would be {amount(layers['macs'])}")
+    say(f"RAM     {result.plan.ram_bytes:,} bytes")
+    say(f"flash   {result.plan.flash_bytes:,} bytes")
+    say(f"time    {len(result.window_seconds)} windows of 8 s, one every "
+        f"{result.hop_seconds:.2f} s: {result.headroom:,.0f} would fit into that on this computer "
+        "(portable C)")
+
+
+def _json(result: EcgResult, picture: Path | None) -> dict[str, Any]:
+    return {
+        "record": result.recording.name,
+        "part": result.recording.part,
+        "seconds": result.recording.seconds,
+        "training_record": result.recording.trained,
+        "medical_device": False,
+        "beats": len(result.beats),
+        "counts": result.counts,
+        "beats_per_minute": result.per_minute,
+        "positions": [round(float(p), 2) for p in result.beats.position],
+        "classes": [CLASSES[kind] for kind in result.beats.kind],
+        "windows": len(result.window_seconds),
+        "hop_seconds": result.hop_seconds,
+        "budget_over_time": result.headroom,
+        "ram_bytes": result.plan.ram_bytes,
+        "flash_bytes": result.plan.flash_bytes,
+        **totals(result.plan.layers),
+        "picture": None if picture is None else str(picture),
+    }

@@ -1,0 +1,86 @@
+"""edgesparse inspect, and the sums it shows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import edgesparse as es
+from command_line import ECG, Ran
+from edgesparse.footprint import flash_of, memory_map
+
+
+@pytest.fixture(scope="module")
+def plan(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("plan") / "ecg.esp"
+    es.convert(ECG).save(path)
+    return path
+
+
+def test_the_tables_fit_80_columns(plan: Path) -> None:
+    ran = Ran("inspect", plan)
+    assert ran.code == 0
+    assert max(len(line.rstrip()) for line in ran.out.splitlines() if ".esp" not in line) <= 80
+    for word in ("weights", "golden", "structure", "scratch of step 2", "caller .. step 0",
+                 "step 9 .. caller", "self test: yes"):
+        assert word in ran.out
+
+
+def test_steps_shows_full_names_and_stages(plan: Path) -> None:
+    ran = Ran("inspect", plan, "--steps")
+    for layer in es.load(plan).layers:
+        assert layer.name in ran.out
+    assert "then requant, add" in ran.out
+
+
+def test_json_has_the_sums(plan: Path) -> None:
+    found = Ran("inspect", plan, "--json").json
+    assert sum(found["flash"].values()) == found["flash_bytes"] == plan.stat().st_size
+    assert found["ram_bytes"] == es.load(plan).ram_bytes
+    assert len(found["layers"]) == 10
+    assert found["self_test"] is True
+    assert len(found["source_sha256"]) == 64
+    assert found["inputs"][0]["shape"] == [1, 1440, 1]
+
+
+def test_flash_parts_are_what_the_plan_holds(plan: Path) -> None:
+    loaded = es.load(plan)
+    flash = flash_of(loaded)
+    assert flash.weights == sum(layer.weight_bytes for layer in loaded.layers)
+    assert flash.golden == 180 * 4
+    assert flash.trailer == 64
+    biases = sum(layer.outputs[0][-1] for layer in loaded.layers)
+    assert flash.parameters >= 4 * biases
+    assert 0 < flash.structure < 0.3 * loaded.flash_bytes
+
+
+def test_the_memory_map_ends_at_the_arena_and_never_holds_two_things_at_once(plan: Path) -> None:
+    """But for an operand and the in-place result that takes its bytes in the same step."""
+    loaded = es.load(plan)
+    regions = memory_map(loaded)
+    assert max(r.offset + r.bytes for r in regions) == loaded.ram_bytes
+    assert [r.kind for r in regions].count("input") == 1
+    assert [r.kind for r in regions].count("output") == 1
+    for step in range(-1, len(loaded.layers) + 1):
+        used = np.zeros(loaded.ram_bytes, np.int64)
+        for r in regions:
+            if r.first <= step <= r.last:
+                used[r.offset : r.offset + r.bytes] += 1
+        assert used.max() <= 1
+
+
+def test_a_sound_checksum_does_not_make_a_plan(plan: Path, tmp_path: Path) -> None:
+    """The C core looks at everything before anything is shown."""
+    from dataclasses import replace
+
+    from edgesparse.plan.write import write_plan
+
+    model = es.load(plan).model
+    step = replace(model.steps[0], input=len(model.tensors))
+    broken = tmp_path / "broken.esp"
+    broken.write_bytes(write_plan(replace(model, steps=(step, *model.steps[1:]))))
+    ran = Ran("inspect", broken)
+    assert ran.code == 2
+    assert "I-20" in ran.err
