@@ -42,6 +42,9 @@ from plan_changes import (
     whole,
 )
 
+BIG = 60000
+"""Close to what 16 bits hold."""
+
 
 def _one_name_less(name: str) -> Break:
     return lambda p: replace(
@@ -89,8 +92,11 @@ BROKEN: dict[int, dict[str, Break]] = {
         "pad_top": geometry(CONV, pad_top=1),
         "last position": geometry(CONV, out_w=8),
         "span": geometry(CONV, dilation_w=32768),
+        "span_h": geometry(CONV, kernel_h=3, dilation_h=32768),
         "rows": geometry(CONV, out_h=2),
-        "columns": geometry(CONV, out_w=65535, out_h=65535),
+        "columns": geometry(
+            CONV, kernel_h=BIG, kernel_w=BIG, pad_top=BIG - 1, pad_left=BIG - 1, out_h=BIG,
+            out_w=BIG),
     },
     33: {
         "columns": part(*POOL, "window", in_w=9),
@@ -98,6 +104,9 @@ BROKEN: dict[int, dict[str, Break]] = {
         "last position": part(*POOL, "window", out_w=5),
         "pad_top": part(*POOL, "window", pad_top=1),
         "rows": part(*POOL, "window", out_h=2),
+        "2^24": part(
+            *POOL, "window", kernel_h=BIG, kernel_w=BIG, pad_top=BIG - 1, pad_left=BIG - 1,
+            out_h=BIG, out_w=BIG, stride_w=1),
     },
     34: {
         "no dimension": source(COPY, dims=(), in_strides=(), out_strides=()),
@@ -120,6 +129,7 @@ BROKEN: dict[int, dict[str, Break]] = {
         "shift low": stage(DEPTHWISE, 0, 0, shift=array(-32, dtype=np.int8)),
         "shift high": stage(DEPTHWISE, 0, 0, shift=array(31, dtype=np.int8)),
         "shifts": stage(CONV, 0, 0, shift=array(0, 0, dtype=np.int8)),
+        "multiplier of AddSingleRequant": stage(*ASR, multiplier=array(-1)),
         "other_multiplier": stage(*ASR, other_multiplier=array(-1)),
         "other_multipliers": stage(*ASR, other_multiplier=array(1, 1)),
         "Add value": part(*ADD, "value", multiplier=-1),

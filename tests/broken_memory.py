@@ -68,7 +68,8 @@ BROKEN: dict[int, dict[str, Break]] = {
         "no dimension": tensor(X, shape=()),
         "seven dimensions": tensor(X, shape=(1, 1, 1, 1, 1, 16, 4)),
         "a dimension of 0": tensor(X, shape=(0, 16, 4)),
-        "another product": tensor(X, shape=(1, 16, 5)),
+        "a larger product": tensor(X, shape=(1, 16, 5)),
+        "a smaller product": tensor(X, shape=(1, 16, 3)),
         "a product that wraps to the right one": tensor(X, shape=(1 << 31, 1 << 31, 4, 16, 4)),
         "no column": tensor(X, columns=0),
         "no channel": tensor(X, channels=0),
@@ -135,6 +136,7 @@ BROKEN: dict[int, dict[str, Break]] = {
         "no column": ring(1, columns=0),
         "no channel": ring(1, channels=0),
         "columns": ring(1, columns=(1 << 24) + 1),
+        "channels": ring(1, channels=65536),
         "reserved0": ring(1, reserved0=1),
         "reserved1": ring(1, reserved1=1),
         "no room for heads": whole(state_bytes=7),
@@ -210,6 +212,8 @@ BROKEN: dict[int, dict[str, Break]] = {
         "on the input of a Mac": lambda p: tensor(C4, offset=p.tensors[X].place.offset)(p),
         "on the input of a Copy": lambda p: tensor(Z, offset=p.tensors[X].place.offset)(p),
         "on the input of a pool": lambda p: tensor(SPREAD, **vars(p.tensors[HALVES].place))(p),
+        "on the input of a Softmax": stages(
+            IN_PLACE, 0, pm.Softmax(multiplier=1 << 30, shift=20, diff_min=-99)),
         "beside the input of a Load": lambda p: tensor(
             INPLACE, offset=p.tensors[SPREAD].place.offset + 1)(p),
         "on scratch": lambda p: tensor(Y, offset=p.steps[MEAN].scratch_offset)(p),

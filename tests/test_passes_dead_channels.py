@@ -347,8 +347,8 @@ def test_a_fold_that_could_overflow_the_bias_is_not_done(
 ) -> None:
     """255 * 127 * 70,000 is more than an int32 holds; a fold of 60,000 columns always fits."""
     y = b.fully_connected(b.input(1, 4), width, quant=b.quant(5))
-    set_rows(b, y, range(1, width), 6)
-    z = b.fully_connected(y, 1, quant=Quant((1e6,), (0,)))
+    set_rows(b, y, range(1, width))
+    z = b.fully_connected(y, 1, quant=Quant((0.0005,), (0,)))
     replace_data(b, b.nodes[-1].inputs[1], np.full((1, width), 127, np.int8))
     assert len(kept(folded(b.graph(z)), y)) == left
 

@@ -89,11 +89,12 @@ def test_any_flipped_byte_is_refused_by_the_checksum() -> None:
 
 
 class Buffer:
-    """The FlatBuffer of the valid plan, to be changed in place and sealed again."""
+    """The FlatBuffer of a plan, by default the valid one, to be changed in place and sealed again."""
 
-    def __init__(self) -> None:
-        (self.size,) = struct.unpack_from("<I", valid(), len(valid()) - 56)
-        self.data = bytearray(valid()[: self.size])
+    def __init__(self, plan: bytes | None = None) -> None:
+        plan = plan or valid()
+        (self.size,) = struct.unpack_from("<I", plan, len(plan) - 56)
+        self.data = bytearray(plan[: self.size])
 
     def u16(self, at: int) -> int:
         return int(struct.unpack_from("<H", self.data, at)[0])
@@ -189,8 +190,8 @@ def table_at(b: Buffer, name: str) -> int:
 @pytest.mark.parametrize("name", PATHS)
 @pytest.mark.parametrize(
     "change",
-    ["vtable before", "vtable after", "vtable odd", "vtable short", "vtable long", "table short",
-     "table long", "more fields"])
+    ["vtable before", "vtable after", "vtable at the end", "vtable odd", "vtable short",
+     "vtable of odd length", "vtable long", "table short", "table long", "more fields"])
 def test_a_table_that_is_not_one_is_refused(name: str, change: str) -> None:
     b = Buffer()
     table = table_at(b, name)
@@ -199,11 +200,16 @@ def test_a_table_that_is_not_one_is_refused(name: str, change: str) -> None:
     if change == "vtable before":
         b.put(table, "i", table + 2)
     elif change == "vtable after":
+        b.put(table, "i", table - b.size - 2)
+    elif change == "vtable at the end":
+        b.data += struct.pack("<HH", 6, b.u16(vtable + 2))
         b.put(table, "i", table - b.size)
     elif change == "vtable odd":
         b.put(table, "i", table - vtable + 1)
     elif change == "vtable short":
-        b.put(vtable, "H", 3)
+        b.put(vtable, "H", 2)
+    elif change == "vtable of odd length":
+        b.put(vtable, "H", length + 1 if length > 4 else 5)
     elif change == "vtable long":
         b.put(vtable, "H", 0xFFFE)
     elif change == "table short":
@@ -298,11 +304,14 @@ def test_a_string_without_its_zero_is_refused() -> None:
         assert b.data[end] == 0
         b.put(end, "B", 1)
         refused(b.sealed(), 5)
-    b = Buffer()
-    names = b.follow(b.locate("names", "steps"))
-    string = b.follow(names + 4)
-    b.put(string, "I", (1 << 32) - 1)
-    refused(b.sealed(), 5)
+    for value in (0, (1 << 32) - 1):
+        b = Buffer()
+        names = b.follow(b.locate("names", "steps"))
+        b.put(b.follow(names + 4), "I", (1 << 32) - 1)
+        refused(b.sealed(), 5)
+        b = Buffer()
+        b.put(names + 4, "I", value)
+        refused(b.sealed(), 5)
 
 
 def test_a_bool_other_than_0_and_1_is_refused() -> None:
@@ -320,6 +329,9 @@ def test_an_unknown_union_type_is_refused() -> None:
             b = Buffer()
             b.put(b.field(table, slot), "B", kind)
             refused(b.sealed(), 5)
+        b = Buffer()
+        b.put(b.entry(table, slot), "H", 0)
+        refused(b.sealed(), 5)
 
 
 REQUIRED = [
@@ -402,6 +414,24 @@ def test_a_small_file_that_describes_a_big_tree_is_refused_fast() -> None:
     start = time.perf_counter()
     refused(data, 21)
     assert time.perf_counter() - start < 1  # 15 ms, if nobody else works
+
+
+def test_a_table_that_says_it_is_big_counts_as_big() -> None:
+    """I-8: 256 stages of one table of 60,000 bytes."""
+    b = PlanBuilder()
+    x, y = b.input(1, 1), b.output(1, 1)
+    b.tail(pm.Load(), x, y, *[pm.Clamp(qmin=-1, qmax=1)] * 16)
+    plan = b.plan()
+    (step,) = plan.steps
+    data = write_plan(replace(plan, steps=(replace(step, branches=step.branches * 16),)))
+    refused(data, 21)
+    buffer = Buffer(data)
+    branch = buffer.follow(buffer.follow(buffer.locate("steps", 0, "branches")) + 4)
+    stage = buffer.follow(buffer.follow(buffer.field(branch, 3)) + 4)
+    clamp = buffer.follow(buffer.field(stage, 1))
+    buffer.put(buffer.vtable(clamp) + 2, "H", 60000)
+    buffer.data += bytes(60000)
+    refused(buffer.sealed(), 8)
 
 
 def test_a_search_for_writers_without_end_is_given_up() -> None:
