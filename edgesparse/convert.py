@@ -23,6 +23,7 @@ from edgesparse.plan.write import write_plan
 from edgesparse.quantize.calibrate import calibrate
 from edgesparse.quantize.lower_int8 import quantize_graph
 from edgesparse.quantize.report import QuantReport, quantization_report
+from edgesparse.runtime.native import NativePlan
 from edgesparse.target import Target, load_target
 
 
@@ -80,6 +81,7 @@ def convert_model(
     if options.golden:
         finished = replace(finished, golden=_golden(finished, options.seed))
     plan = Plan.from_bytes(write_plan(finished))
+    NativePlan(plan.data)  # what we write must pass the check of whoever reads it
     _check_fit(plan, machine)
     return Conversion(plan, graph, assembled.memory, assembled.reasons, quantization)
 

@@ -1,10 +1,12 @@
-"""What the flash and the RAM of a plan are spent on."""
+"""What the flash and the RAM of a plan are spent on, and what its model asked for."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from edgesparse.graph.ir import Graph
+from edgesparse.ops import Conv, FullyConnected
 from edgesparse.plan import model as pm
 from edgesparse.plan.places import extent
 from edgesparse.plan.plan import Plan
@@ -46,6 +48,14 @@ class Region:
     first: int
     last: int
     kind: str
+
+
+def model_cost(graph: Graph) -> tuple[int, int]:
+    """(MACs of one run, weights) of a model as imported: before anything is folded."""
+    macs = sum(node.op.macs(graph.ins(node), graph.outs(node)) for node in graph.nodes)
+    weights = {
+        node.inputs[1] for node in graph.nodes if isinstance(node.op, (Conv, FullyConnected))}
+    return macs, sum(graph.tensors[name].size for name in weights)
 
 
 def flash_of(plan: Plan) -> Flash:

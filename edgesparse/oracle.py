@@ -35,8 +35,8 @@ class Judge(Protocol):
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]: ...
 
 
-class OracleRefused(Exception):
-    """The runtime does not load or run this model."""
+class OracleRefused(BadInput):
+    """A runtime does not load or run this model."""
 
 
 @dataclass(frozen=True)
@@ -155,20 +155,20 @@ class TfliteRuntime:
         self._raw = raw
         self._computed = sorted({i for op in raw.operators for i in op.outputs})
         try:
-            self._interpreter = Interpreter(
+            self.interpreter = Interpreter(
                 model_content=_with_outputs(data, self._computed),
                 experimental_op_resolver_type=OpResolverType.BUILTIN_REF,
                 experimental_preserve_all_tensors=True, num_threads=1)
-            self._interpreter.allocate_tensors()
+            self.interpreter.allocate_tensors()
         except (ValueError, RuntimeError) as error:
             raise OracleRefused(_one_line(error)) from error
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         tensors = self._raw.tensors
         for index in self._raw.inputs:
-            self._interpreter.set_tensor(index, inputs[tensors[index].name])
-        self._interpreter.invoke()
-        return {tensors[i].name: self._interpreter.get_tensor(i)
+            self.interpreter.set_tensor(index, inputs[tensors[index].name])
+        _invoke(self)
+        return {tensors[i].name: self.interpreter.get_tensor(i)
                 for i in (*self._raw.inputs, *self._computed)}
 
 
@@ -180,14 +180,14 @@ class TfliteMicro:
         self.name = f"tflite-micro {version('tflite-micro')}"
         self._raw = raw
         self._computed = sorted({i for op in raw.operators for i in op.outputs})
-        self._interpreter = _micro_interpreter(data)
+        self.interpreter = _micro_interpreter(data)
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         tensors = self._raw.tensors
         for position, index in enumerate(self._raw.inputs):
-            self._interpreter.set_input(inputs[tensors[index].name], position)
-        self._interpreter.invoke()
-        return {tensors[i].name: np.array(self._interpreter.GetTensor(i, 0)["tensor_data"])
+            self.interpreter.set_input(inputs[tensors[index].name], position)
+        _invoke(self)
+        return {tensors[i].name: np.array(self.interpreter.GetTensor(i, 0)["tensor_data"])
                 for i in self._computed}
 
 
@@ -212,6 +212,14 @@ class NumpyReference:
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         return evaluate(self._graph, inputs)
+
+
+def _invoke(runtime: TfliteRuntime | TfliteMicro) -> None:
+    """Raises OracleRefused for what the runtime finds out only now."""
+    try:
+        runtime.interpreter.invoke()
+    except (ValueError, RuntimeError) as error:
+        raise OracleRefused(f"{runtime.name} does not run the model: {_one_line(error)}") from error
 
 
 def _one_line(error: Exception) -> str:

@@ -19,6 +19,7 @@ from edgesparse.importers.tflite import import_tflite
 from edgesparse.ops import Reshape
 from edgesparse.oracle import Judge, judge_of
 from edgesparse.passes.pipeline import CANONICAL, run_passes
+from edgesparse.plan import model as pm
 from edgesparse.plan.interpret import Interpreter
 from edgesparse.plan.plan import IoInfo, Plan
 from edgesparse.runtime.session import Session, dequantize, quantize
@@ -190,10 +191,15 @@ class _Counterpart:
     name: str
     kept: tuple[int, ...] | None = None
 
-    def pick(self, values: Array, columns: int) -> Array:
-        """values as [columns, channels], the kept channels only."""
-        wide = values.reshape(columns, -1)
-        return wide if self.kept is None else wide[:, list(self.kept)]
+    def pick(self, values: Array, place: pm.Place) -> Array | None:
+        """values as [columns, channels] of the plan's tensor, the kept channels only; None when
+        they are not its elements."""
+        if self.kept is not None and values.size % place.columns == 0:
+            wide = values.reshape(place.columns, -1)
+            values = wide[:, [c for c in self.kept if c < wide.shape[1]]]
+        if values.size != place.columns * place.channels:
+            return None
+        return values.reshape(place.columns, place.channels)
 
 
 def _counterparts(
@@ -302,11 +308,14 @@ def _picked(
     plan: Plan, values: Mapping[str, Array], counterparts: Mapping[int, _Counterpart]
 ) -> dict[int, Array]:
     """Plan tensor number -> what the judge has for it, where that is int8."""
-    return {
-        number: counterpart.pick(values[counterpart.name], plan.model.tensors[number].place.columns)
-        for number, counterpart in counterparts.items()
-        if counterpart.name in values and values[counterpart.name].dtype == np.int8
-    }
+    found = {}
+    for number, counterpart in counterparts.items():
+        value = values.get(counterpart.name)
+        if value is not None and value.dtype == np.int8:
+            picked = counterpart.pick(value, plan.model.tensors[number].place)
+            if picked is not None:
+                found[number] = picked
+    return found
 
 
 def _matrices(plan: Plan, traced: Mapping[int, Array]) -> dict[int, Array]:

@@ -212,8 +212,9 @@ BROKEN: dict[int, dict[str, Break]] = {
         "on the input of a Mac": lambda p: tensor(C4, offset=p.tensors[X].place.offset)(p),
         "on the input of a Copy": lambda p: tensor(Z, offset=p.tensors[X].place.offset)(p),
         "on the input of a pool": lambda p: tensor(SPREAD, **vars(p.tensors[HALVES].place))(p),
-        "on the input of a Softmax": stages(
-            IN_PLACE, 0, pm.Softmax(multiplier=1 << 30, shift=20, diff_min=-99)),
+        "on the input of a Softmax": lambda p: both(
+            stages(IN_PLACE, 0, pm.Softmax(multiplier=1 << 30, shift=20, diff_min=-99)),
+            step(IN_PLACE, scratch_offset=p.steps[MEAN].scratch_offset, scratch_bytes=12))(p),
         "beside the input of a Load": lambda p: tensor(
             INPLACE, offset=p.tensors[SPREAD].place.offset + 1)(p),
         "on scratch": lambda p: tensor(Y, offset=p.steps[MEAN].scratch_offset)(p),

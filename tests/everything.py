@@ -127,6 +127,7 @@ def c_header(data: bytes) -> str:
         "/* The plan of tests/everything.py, written by\n"
         " * pytest tests/test_plan_open.py --update-golden */\n"
         "#include <stdint.h>\n\n"
+        "/* clang-format off */\n"
         f"static const uint8_t plan_everything[{len(data)}]\n"
         "    __attribute__((aligned(16))) = {\n"
         f"    {body}}};\n")

@@ -178,27 +178,28 @@ def operators(graph: Graph) -> list[str]:
     return [type(node.op).__name__ for node in graph.nodes]
 
 
-def random_graph(rng: np.random.Generator) -> Graph:
-    """A few random blocks behind each other on one to eight channels; int8."""
-    b = GraphBuilder(rng)
+def random_graph(rng: np.random.Generator, real: bool = False) -> Graph:
+    """A few random blocks behind each other on one to eight channels; int8, or float."""
+    b = GraphBuilder(rng, real)
+    blocks = REAL_BLOCKS if real else BLOCKS
     rank3 = bool(rng.integers(2))
     channels = int(rng.integers(1, 9))
     spatial = (int(rng.integers(6, 13)),) if rank3 else tuple(map(int, rng.choice([1, 5, 6], 2)))
     x = b.input(1, *spatial, channels)
-    if real_io := rng.random() < 0.2:
+    if real_io := not real and rng.random() < 0.2:
         b.tensors[x] = Tensor(x, b.shape(x), "float32")
         x = b.apply(Quantize(), x, dtype="int8", quant=b.quant())
     seen = [x]
     for _ in range(int(rng.integers(2, 7))):
-        block = BLOCKS[int(rng.integers(len(BLOCKS)))]
-        x = block(b, x, seen)
+        x = blocks[int(rng.integers(len(blocks)))](b, x, seen)
         seen.append(x)
     outputs = [x]
     if rng.random() < 0.5:
         x = b.apply(Mean(tuple(range(1, len(b.shape(x)) - 1)) or (0,)), x, quant=b.quant())
         flat = b.apply(Reshape((1, -1)), x)
         x = b.fully_connected(flat, int(rng.integers(1, 6)), dead=0.3)
-        outputs = [b.apply(Softmax(), x, quant=Quant((1 / 256,), (-128,)))]
+        softmax = None if real else Quant((1 / 256,), (-128,))
+        outputs = [b.apply(Softmax(), x, quant=softmax)]
     elif rng.random() < 0.3 and seen[-2] not in b.inputs:
         outputs = list(dict.fromkeys([x, seen[-2]]))
     if real_io:
@@ -388,8 +389,27 @@ def reshaped(b: GraphBuilder, x: str, seen: Sequence[str]) -> str:
     return b.apply(Reshape((1, shape[1], shape[2] * shape[3])), x)
 
 
+def batch_norm(b: GraphBuilder, x: str, seen: Sequence[str]) -> str:
+    """Conv, Mul, Add, each with or without the others, before or behind an activation."""
+    rng = b.rng
+    if rng.random() < 0.7:
+        x = conv_block(b, x, seen)
+    if rng.random() < 0.7:
+        x = b.apply(Mul(), x, b.values(int(rng.choice([1, b.shape(x)[-1]]))))
+    if rng.random() < 0.7:
+        op = (Add, Sub)[int(rng.integers(2))](activation=rng.choice(list(Activation)))
+        x = b.apply(op, x, b.values(b.shape(x)[-1]))
+    if rng.random() < 0.2:
+        x = b.apply(Mean((1,), keep_dims=True), x)
+    return x
+
+
 BLOCKS = (
     conv_block, conv_block, constant_channels, constant_channels, space_to_batch, unary_chain,
     gated, residual, branches, part, padded_conv, pool, reshaped, reshaped, activation, twins,
     computed_constant,
+)
+REAL_BLOCKS = (
+    conv_block, batch_norm, batch_norm, space_to_batch, residual, part, padded_conv, pool, reshaped,
+    activation,
 )

@@ -68,7 +68,7 @@ def _stored(root: Path, name: str, model: str) -> Array:
 
 
 def pictures(side: int, top: float) -> Callable[[Path, np.random.Generator], Array]:
-    """[128, side, side, 3], 0 ... top: crops of one photograph, left half and then right half."""
+    """[128, side, side, 3], 0 ... top: random crops of one photograph."""
 
     def make(root: Path, rng: np.random.Generator) -> Array:
         from matplotlib.cbook import get_sample_data
@@ -76,9 +76,9 @@ def pictures(side: int, top: float) -> Callable[[Path, np.random.Generator], Arr
 
         photo = Image.open(get_sample_data("grace_hopper.jpg", asfileobj=False)).convert("RGB")
         crops = []
-        for i in range(128):
+        for _ in range(128):
             size = int(rng.integers(side, photo.width // 2))
-            left = int(rng.integers(0, photo.width // 2 - size)) + (i >= 64) * photo.width // 2
+            left = int(rng.integers(0, photo.width - size))
             up = int(rng.integers(0, photo.height - size))
             crop = photo.crop((left, up, left + size, up + size)).resize((side, side))
             pixels = np.asarray(crop, np.float32)[:, :: rng.choice((-1, 1))]
@@ -178,7 +178,7 @@ def _as_image(make: Callable[[Path, np.random.Generator], Array]) -> Callable[
 
 MACHINE = "25 real log-mel frames of one machine recording, first 12 | last 13"
 WORD = "one real spoken word, moved in time and loudness, with noise, 32 | 32"
-PHOTO = "crops of the photograph that matplotlib ships, left half 64 | right half 64"
+PHOTO = "random crops of the one photograph that matplotlib ships, 64 | 64 others"
 ECG = "real beats of MIT-BIH DS1, z-scored, 11 records 132 | 11 other records 132"
 HEART = "real heart sounds, 3 s, log-mel or cepstrum, 90 recordings | 90 others"
 

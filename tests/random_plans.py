@@ -326,8 +326,9 @@ class Grower:
 
     def grow(self, steps: int) -> pm.PlanModel:
         for _ in range(self.whole(1, 2)):
+            channels = self.whole(1, 40) if self.chance(0.9) else self.whole(100, 700)
             self.readable.append(self.b.input(
-                *self.split(self.whole(1, 24)), self.whole(1, 40), zero_point=self.zero_point()))
+                *self.split(self.whole(1, 24)), channels, zero_point=self.zero_point()))
         for ring in self.rings:  # the past first: it may be anything's input
             columns = self.b.rings[ring].columns
             seen = self.whole(1, columns)

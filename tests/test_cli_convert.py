@@ -89,6 +89,22 @@ def test_the_same_conversion_gives_the_same_bytes(tmp_path: Path) -> None:
     assert (tmp_path / "a.esp").read_bytes() == (tmp_path / "b.esp").read_bytes()
 
 
+def test_folded_channels_are_said(models_dir: Path, tmp_path: Path) -> None:
+    model = models_dir / "mlperf" / "mlperf_vww_int8.tflite"
+    ran = Ran("convert", model, "-o", tmp_path / "vww.esp")
+    assert "MACs 7.49 M -> 3.73 M, weights 208" in ran.out
+    table = [line for line in ran.out.splitlines() if "conv2d" in line or "dwconv" in line]
+    assert max(len(line.rstrip()) for line in table) <= 80
+
+
+def test_inputs_have_the_names_of_the_model(models_dir: Path, tmp_path: Path) -> None:
+    """Not those of the int8 tensors behind its QUANTIZE operators."""
+    model = models_dir / "ecg" / "ecg_classifyheartbeats_quant.tflite"
+    found = Ran("convert", model, "-o", tmp_path / "x.esp", "--json").json
+    assert found["inputs"][0]["name"] == "input_1"
+    assert found["outputs"][0]["name"] == "Identity"
+
+
 # ---- float models
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,12 @@ import pytest
 
 import edgesparse as es
 from command_line import ECG, Ran
-from edgesparse.footprint import flash_of, memory_map
+from edgesparse.footprint import flash_of, memory_map, model_cost
+from edgesparse.importers.tflite import import_tflite
+from edgesparse.plan.plan import Plan
+from edgesparse.plan.write import write_plan
+from everything import everything
+from random_plans import random_plan
 
 
 @pytest.fixture(scope="module")
@@ -73,10 +79,6 @@ def test_the_memory_map_ends_at_the_arena_and_never_holds_two_things_at_once(pla
 
 def test_a_sound_checksum_does_not_make_a_plan(plan: Path, tmp_path: Path) -> None:
     """The C core looks at everything before anything is shown."""
-    from dataclasses import replace
-
-    from edgesparse.plan.write import write_plan
-
     model = es.load(plan).model
     step = replace(model.steps[0], input=len(model.tensors))
     broken = tmp_path / "broken.esp"
@@ -84,3 +86,33 @@ def test_a_sound_checksum_does_not_make_a_plan(plan: Path, tmp_path: Path) -> No
     ran = Ran("inspect", broken)
     assert ran.code == 2
     assert "I-20" in ran.err
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_every_plan_can_be_inspected(seed: int, tmp_path: Path) -> None:
+    """Rings, several branches, row groups, layouts, constants, no names."""
+    model = everything() if seed == 0 else random_plan(np.random.default_rng(seed))
+    path = tmp_path / "plan.esp"
+    path.write_bytes(write_plan(model))
+    for arguments in ((), ("--steps",)):
+        assert Ran("inspect", path, *arguments).code == 0
+    found = Ran("inspect", path, "--json").json
+    assert sum(found["flash"].values()) == found["flash_bytes"] == path.stat().st_size
+    assert max(r["offset"] + r["bytes"] for r in found["memory_map"]) <= found["ram_bytes"]
+    assert len(found["layers"]) == len(model.steps)
+
+
+def test_the_cost_of_a_model_is_that_before_folding(models_dir: Path) -> None:
+    path = models_dir / "mlperf" / "mlperf_vww_int8.tflite"
+    macs, weights = model_cost(import_tflite(path.read_bytes(), path.name))
+    assert macs == 7_489_664
+    assert weights > 200_000
+
+
+def test_a_plan_without_names_shows_numbers(plan: Path, tmp_path: Path) -> None:
+    model = replace(es.load(plan).model, names=None)
+    path = tmp_path / "bare.esp"
+    path.write_bytes(Plan.from_bytes(write_plan(model)).data)
+    ran = Ran("inspect", path)
+    assert "step 3" in ran.out
+    assert "tensor 1" in ran.out

@@ -169,6 +169,18 @@ def test_every_truncation_is_noticed(data_root: Path) -> None:
             import_tflite(data[:size], "cut")
 
 
+def test_names_reach_the_terminal_as_text(data_root: Path) -> None:
+    """Escape codes, line ends and broken UTF-8 in a tensor name are shown as replaced."""
+    data = read(data_root, "cases/tflite/mu")
+    at = items(tables(data)[1].Tensors(0), 10)
+    for word in (b"\x1b[", b"\n\x00", b"\xff\xfe"):
+        size = int.from_bytes(data[at - 4 : at], "little")
+        named = data[:at] + word[:size] + data[at + min(size, 2) :]
+        (name,) = import_tflite(named, "names").inputs
+        assert name.isprintable()
+        assert "\ufffd" in name
+
+
 def test_open_length_is_refused_by_name_and_batch_is_pinned(data_root: Path) -> None:
     data = read(data_root, "tflm/tflm_hello_int8")
     assert read_model(data, "hello").tensors[0].signature == (-1, 1)

@@ -9,13 +9,8 @@ import typer
 from typer.core import TyperGroup
 
 from edgesparse import __version__
+from edgesparse.cli import convert, demo, doctor, inspect, run, verify
 from edgesparse.cli.console import fail, say
-from edgesparse.cli.convert import convert
-from edgesparse.cli.demo import demo
-from edgesparse.cli.doctor import doctor
-from edgesparse.cli.inspect import inspect
-from edgesparse.cli.run import run
-from edgesparse.cli.verify import verify
 from edgesparse.errors import EdgeSparseError
 
 
@@ -57,12 +52,12 @@ def _options(
     2 bad input."""
 
 
-app.command("convert")(convert)
-app.command("inspect")(inspect)
-app.command("run")(run)
-app.command("verify")(verify)
-app.command("doctor")(doctor)
-app.add_typer(demo, name="demo")
+app.command("convert")(convert.convert)
+app.command("inspect")(inspect.inspect)
+app.command("run")(run.run)
+app.command("verify")(verify.verify)
+app.command("doctor")(doctor.doctor)
+app.add_typer(demo.demo, name="demo")
 
 
 def main() -> None:

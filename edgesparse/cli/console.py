@@ -65,17 +65,18 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[Cell]], title: str = "
     console = stdout()
     widths = [max([cell_len(name), *(row[i].cell_len for row in cells)])
               for i, name in enumerate(names)]
-    room = max(console.width - sum(widths[1:]) - GAP * (len(names) - 1), NARROWEST)
+    wanted, others, gaps = widths[0], sum(widths[1:]), len(names) - 1
+    gap = GAP if wanted + others + GAP * gaps <= console.width else 1
+    room = min(wanted, max(console.width - others - gap * gaps, NARROWEST))
     if title:
         say(title, "bold")
-    out = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="dim")
+    out = Table(box=None, pad_edge=False, padding=(0, gap, 0, 0), header_style="dim")
     for column in columns:
         out.add_column(column.rstrip(">"), justify="right" if column.endswith(">") else "left",
                        no_wrap=True, overflow="crop")
     for first, *rest in cells:
         out.add_row(shortened(first, room), *rest)
-    console.print(out, crop=False, width=max(console.width, min(room, widths[0]) + sum(widths[1:])
-                                             + GAP * len(names)))
+    console.print(out, crop=False, width=room + others + gap * len(names))
 
 
 def shortened(text: Text, room: int) -> Text:

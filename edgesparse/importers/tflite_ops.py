@@ -92,7 +92,7 @@ def _mac_inputs(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """(x, weights, bias); the bias is zeros when the file has none."""
     x = call.data(0)
-    stored = call.constant(1)
+    stored = call.constant(1, x)
     if call.op.name != "FULLY_CONNECTED":
         call.rank4(x, "input")
         call.rank4(stored, "weights")
@@ -176,6 +176,8 @@ def pool(op: type[MaxPool] | type[AvgPool]) -> Handler:
 def mean(call: Call) -> None:
     x = call.data(0)
     axes = sorted({call.axis(axis, len(x.shape)) for axis in call.integers(1)})
+    if not axes:
+        call.fail("it names no dimension")
     call.emit(Mean(tuple(axes), bool(call.option("KeepDims"))), (x,))
 
 

@@ -215,7 +215,7 @@ class _Reader:
         return tuple(self.numbers(place, field).tolist())
 
     def text(self, place: str, table: Any, slot: int) -> str:
-        """A label; bytes that are no UTF-8 are shown as such, they decide nothing.
+        """A label for people: what is no printable text is replaced, it decides nothing.
 
         slot  the field's place in the vtable: the accessors of the bindings shorten a string
               that runs past the end of the file without a word
@@ -229,7 +229,8 @@ class _Reader:
             raise ImportFailed(f"{self.name}: {place} ends at byte {start + length} of "
                                f"{len(self.data)}")
         self.charge(place, length)
-        return str(self.data[start : start + length], "utf-8", "replace")
+        label = str(self.data[start : start + length], "utf-8", "replace")
+        return "".join(c if c.isprintable() else "\ufffd" for c in label)
 
 
 def _operator_name(reader: _Reader, code: Any, place: str) -> str:

@@ -60,7 +60,8 @@ def assemble(low: Lowered, target: str, producer: str, options: str, seed: int =
         names=pm.Names(
             model=graph.name, tensors=tuple(index),
             steps=tuple(" + ".join(d.origin) or d.output for d in low.drafts),
-            inputs=graph.inputs, outputs=graph.outputs,
+            inputs=graph.input_names or graph.inputs,
+            outputs=graph.output_names or graph.outputs,
         ),
     )
     return Assembled(model, memory, tuple(draft.reason for draft in low.drafts))

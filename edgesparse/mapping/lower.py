@@ -15,6 +15,7 @@ import numpy as np
 from edgesparse.errors import Unsupported, UnsupportedModel
 from edgesparse.graph.ir import Array, Graph, Node, Shape, Tensor
 from edgesparse.mapping import stages
+from edgesparse.mapping.bounds import SCALES, check_stage, check_sums
 from edgesparse.mapping.draft import Draft, DraftStage
 from edgesparse.mapping.views import View, reshaped, resolve_views, sliced
 from edgesparse.ops import (
@@ -63,12 +64,11 @@ def lower(graph: Graph) -> Lowered:
         try:
             first = len(low.drafts)
             _lower_node(low, node)
+            if len(low.drafts) > first and _takes_tail(low.drafts[-1]):
+                low.drafts[-1] = _with_tail(low, low.drafts[-1], written, merged)
+                written.add(low.drafts[-1].output)
         except Unsupported as issue:
             issues.append(issue)
-            continue
-        if len(low.drafts) > first and _takes_tail(low.drafts[-1]):
-            low.drafts[-1] = _with_tail(low, low.drafts[-1], written, merged)
-            written.add(low.drafts[-1].output)
         written.update(node.outputs)
     if issues:
         raise UnsupportedModel(graph.name, tuple(issues))
@@ -100,13 +100,12 @@ def _emit_mac(low: Lowered, node: Node) -> None:
     shape = stages.geometry(node.op, ins, outs)
     matrix, reason = _weights(node, ins[1])
     x = _as_matrix(low, node, node.inputs[0], shape.in_h * shape.in_w, shape.in_c)
-    source = pm.Mac(
-        geometry=shape, weights=matrix, bias_form=pm.BiasForm.FOLDED,
-        bias=_folded_bias(node, ins),
-    )
+    bias, sums = _folded_bias(node, ins)
+    source = pm.Mac(geometry=shape, weights=matrix, bias_form=pm.BiasForm.FOLDED, bias=bias)
+    requant = stages.requant(node.op, ins, outs)
+    check_sums(node.name, type(node.op).__name__, source, sums, requant)
     y = _as_matrix_result(low, node.outputs[0], shape.out_h * shape.out_w, shape.rows)
-    low.drafts.append(Draft(
-        x, source, y, (DraftStage(stages.requant(node.op, ins, outs)),), node.origin, reason))
+    low.drafts.append(Draft(x, source, y, (DraftStage(requant),), node.origin, reason))
 
 
 def _weights(node: Node, w: Tensor) -> tuple[pm.Weights, str]:
@@ -120,22 +119,18 @@ def _weights(node: Node, w: Tensor) -> tuple[pm.Weights, str]:
     return pm.Weights(rows=rows, cols=cols, groups=decision.groups), decision.reason
 
 
-def _folded_bias(node: Node, ins: tuple[Tensor, ...]) -> Array:
-    """b - zero point of x * sum(w): kernels then multiply stored inputs."""
+def _folded_bias(node: Node, ins: tuple[Tensor, ...]) -> tuple[Array, Array]:
+    """(b - zero point of x * sum(w), sum of |w|), each [rows]: kernels multiply stored inputs."""
     w, b = ins[1].data, ins[2].data
-    assert w is not None
-    assert b is not None
-    sums = w.reshape(w.shape[0], -1).astype(np.int64)
-    bias = b.astype(np.int64) - ins[0].zero_point * sums.sum(axis=1)
-    worst = np.abs(bias) + 128 * np.abs(sums).sum(axis=1)
-    if worst.max(initial=0) >= 2**31:
-        row = int(worst.argmax())
+    assert w is not None and b is not None
+    matrix = w.reshape(w.shape[0], -1).astype(np.int64)
+    bias = b.astype(np.int64) - ins[0].zero_point * matrix.sum(axis=1)
+    if (np.abs(bias) >= 2**31).any():
+        row = int(np.abs(bias).argmax())
         raise Unsupported(
             node.name, type(node.op).__name__,
-            f"the sum of output channel {row} may reach {int(worst[row]):,}, past int32",
-            "a smaller bias in this channel: its scale is far too small for its values",
-        )
-    return np.asarray(bias, np.int32)
+            f"the sum of output channel {row} may reach {abs(int(bias[row])):,}, past int32", SCALES)
+    return np.asarray(bias, np.int32), np.abs(matrix).sum(axis=1)
 
 
 def _emit_binary(low: Lowered, node: Node) -> None:
@@ -146,6 +141,7 @@ def _emit_binary(low: Lowered, node: Node) -> None:
         (i for i, t in enumerate(names)
          if low.tensors[t].data is None and _same_box(low.tensors[t], outs[0])), 0)
     body = stages.elementwise(node.op, ins, outs, value)
+    check_stage(node.name, type(node.op).__name__, body, outs[0].columns)
     low.drafts.append(Draft(
         names[value], pm.Load(), node.outputs[0], (DraftStage(body, names[1 - value]),),
         node.origin))
@@ -175,6 +171,7 @@ def _emit_mean(low: Lowered, node: Node) -> None:
             node.name, "MEAN", f"over dimensions {sorted(axes)} of {list(x.shape)}; allowed is the "
             "mean over all dimensions but the last", "global average pooling before this layer")
     body = stages.mean(node.op, (x,), (y,))
+    check_stage(node.name, "MEAN", body, x.columns)
     out = _as_matrix_result(low, y.name, 1, x.channels)
     low.drafts.append(Draft(node.inputs[0], pm.Load(), out, (DraftStage(body),), node.origin))
 
@@ -376,7 +373,9 @@ def _tail_stage(low: Lowered, node: Node, value: str, written: set[str]) -> Draf
         return None
     if not _same_box(low.tensors[value], outs[0]) or not _same_or_one(low, other, outs[0]):
         return None
-    return DraftStage(stages.elementwise(node.op, ins, outs, index), other)
+    body = stages.elementwise(node.op, ins, outs, index)
+    check_stage(node.name, type(node.op).__name__, body, outs[0].columns)
+    return DraftStage(body, other)
 
 
 def _same_or_one(low: Lowered, name: str, out: Tensor) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from edgesparse.errors import DoesNotFit
+from edgesparse.errors import DoesNotFit, Unsupported
 from edgesparse.graph.ir import Array, Shape, Tensor
 from edgesparse.ops import Add, AvgPool, Conv, FullyConnected, MaxPool, Mean, Mul, Softmax, Sub
 from edgesparse.ops.activation import clamp_range
@@ -28,6 +28,7 @@ def geometry(
         columns = x.size // w.shape[1]
         fields = {"in_w": columns, "out_w": columns, "in_c": w.shape[1], "rows": w.shape[0]}
     else:
+        _check_batch(x, "Conv")
         (in_h, in_w), (out_h, out_w) = spatial(x.shape), spatial(outs[0].shape)
         fields = {
             "in_h": in_h, "in_w": in_w, "in_c": x.channels, "groups": op.groups,
@@ -85,6 +86,7 @@ def unary(table: Array) -> pm.Clamp | pm.Lut:
 def pool(
     op: MaxPool | AvgPool, ins: Sequence[Tensor], outs: Sequence[Tensor]
 ) -> pm.MaxPool | pm.AvgPool:
+    _check_batch(ins[0], type(op).__name__)
     (in_h, in_w), (out_h, out_w) = spatial(ins[0].shape), spatial(outs[0].shape)
     fields = {
         "in_h": in_h, "in_w": in_w, "out_h": out_h, "out_w": out_w,
@@ -149,6 +151,13 @@ def strides_of(shape: Shape) -> tuple[int, ...]:
 
 def _scaled(s: Scaled) -> pm.Scaled:
     return pm.Scaled(zero_point=s.zero_point, shift=s.shift, multiplier=s.multiplier)
+
+
+def _check_batch(x: Tensor, operator: str) -> None:
+    if x.shape[0] != 1:
+        raise Unsupported(
+            x.name, operator, f"a batch of {x.shape[0]}; a plan runs one input at a time",
+            "export with batch 1; a SPACE_TO_BATCH belongs around one convolution of stride 1")
 
 
 def _check_limits(fields: dict[str, int], where: str) -> None:

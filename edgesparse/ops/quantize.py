@@ -61,5 +61,10 @@ class Dequantize(Op):
     ) -> tuple[Array, ...]:
         if ins[0].dtype == "float16":
             return (args[0].astype(np.float32),)
-        centred = args[0].astype(np.float64) - ins[0].zero_point
-        return ((centred * ins[0].scale).astype(np.float32),)
+        quant = ins[0].quant
+        assert quant is not None
+        along = [1] * args[0].ndim
+        if quant.axis is not None:  # weights with a scale per channel
+            along[quant.axis] = -1
+        centred = args[0].astype(np.float64) - np.reshape(quant.zero_point, along)
+        return ((centred * np.reshape(quant.scale, along)).astype(np.float32),)

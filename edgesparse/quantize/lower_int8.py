@@ -23,14 +23,31 @@ from edgesparse.ops import (
     Sub,
 )
 from edgesparse.quantize.calibrate import Calibration
+from edgesparse.quantize.correct_bias import correct_biases
 from edgesparse.quantize.groups import Range, Sharing, share_scales
 from edgesparse.quantize.ranges import LEVELS, affine
+from edgesparse.quantize.samples import one_by_one
 from edgesparse.quantize.weights import quantize_constant, quantize_weights
 
 BINARY = (Add, Sub, Mul)
 
 
-def quantize_graph(graph: Graph, calibration: Calibration) -> Graph:
+@dataclass(frozen=True)
+class QuantOptions:
+    """How to quantize.
+
+    correct_bias  take the mean error of each output channel away, on the calibration's examples
+    """
+
+    correct_bias: bool = True
+
+
+DEFAULT_OPTIONS = QuantOptions()
+
+
+def quantize_graph(
+    graph: Graph, calibration: Calibration, options: QuantOptions = DEFAULT_OPTIONS
+) -> Graph:
     """Return `graph` with int8 activations and weights and int32 biases; names stay.
 
     rewrite:  every activation becomes int8 with the parameters its calibrated range asks for,
@@ -60,13 +77,16 @@ def quantize_graph(graph: Graph, calibration: Calibration) -> Graph:
         else:
             nodes.append(node)
     result = graph.with_nodes(nodes, (*activations, *made.all()))
-    return replace(
+    result = replace(
         result,
         float_inputs=(True,) * len(graph.inputs),
         float_outputs=(True,) * len(graph.outputs),
         input_names=graph.input_names or graph.inputs,
         output_names=graph.output_names or graph.outputs,
     )
+    if options.correct_bias:
+        result = correct_biases(graph, result, tuple(one_by_one(calibration.examples)))
+    return result
 
 
 def _refuse_mixed(graph: Graph) -> None:

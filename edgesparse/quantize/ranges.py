@@ -22,6 +22,8 @@ LEVELS = 255
 CANDIDATES = 256
 """Clip points tried on each side of zero by the MSE method."""
 MIN_SCALE = float(np.finfo(np.float32).tiny)
+MAX_SCALE = float(np.finfo(np.float32).max)
+"""Scales are normal float32 numbers."""
 
 KEPT_PEAKS = 64
 """Samples with the largest maxima that are remembered for the headroom method."""
@@ -226,6 +228,6 @@ def affine(low: float, high: float, least_scale: float = MIN_SCALE) -> Quant:
     """
     low, high = min(low, 0.0), max(high, 0.0)
     step = (high - low) / LEVELS or 1.0
-    scale = float(np.float32(max(step, least_scale, MIN_SCALE)))
+    scale = float(np.float32(min(max(step, least_scale, MIN_SCALE), MAX_SCALE)))
     zero_point = int(np.clip(np.rint(-128 - low / scale), -128, 127))
     return Quant((scale,), (zero_point,))

@@ -72,11 +72,6 @@ class QuantReport:
         """Of the worst output."""
         return min(output.sqnr_db for output in self.outputs)
 
-    @property
-    def worst_layer(self) -> LayerReport:
-        """The layer with the lowest SQNR."""
-        return min(self.layers, key=lambda layer: layer.sqnr_db)
-
 
 def quantization_report(
     float_graph: Graph, int8_graph: Graph, inputs: Mapping[str, Array]

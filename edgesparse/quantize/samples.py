@@ -11,8 +11,6 @@ import numpy as np
 from edgesparse.errors import BadInput
 from edgesparse.graph.ir import Array, Graph
 
-HOW = "give typical inputs with --calibrate X.npz"
-
 
 def load_calibration(path: str | Path, graph: Graph) -> dict[str, Array]:
     """Read calibration inputs: .npz by input name, or one array (.npy, .npz) for a single input.
@@ -75,12 +73,6 @@ def one_by_one(inputs: Mapping[str, Array]) -> Iterator[dict[str, Array]]:
     """The samples of checked inputs."""
     for i in range(len(next(iter(inputs.values())))):
         yield {name: array[i] for name, array in inputs.items()}
-
-
-def needs_calibration(graph: Graph) -> BadInput:
-    """The refusal of a float model that comes without data."""
-    return BadInput(f"{graph.name} is a float model and no calibration data was given: {HOW} "
-                    f"(float32, first axis = samples) for {_allowed(graph)}")
 
 
 def _allowed(graph: Graph) -> str:

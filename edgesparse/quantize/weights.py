@@ -8,7 +8,7 @@ import numpy as np
 
 from edgesparse.graph.ir import Array, Quant
 from edgesparse.quantize.fixedpoint import round_half_away
-from edgesparse.quantize.ranges import LEVELS, MIN_SCALE, affine
+from edgesparse.quantize.ranges import LEVELS, MAX_SCALE, MIN_SCALE, affine
 
 WEIGHT_MAX = 127
 """Weights lie in [-127, 127]: symmetric, as the TFLite specification asks."""
@@ -36,9 +36,9 @@ class IntegerWeights:
         return Quant(self.scale, (0,) * len(self.scale), 0)
 
     def bias_quant(self, input_scale: float) -> Quant:
-        product = np.float32(input_scale) * np.asarray(self.scale, np.float32)
-        scale = np.maximum(product, np.float32(MIN_SCALE))
-        return Quant(tuple(scale.tolist()), (0,) * len(self.scale), 0)
+        product = np.clip(input_scale * np.asarray(self.scale), MIN_SCALE, MAX_SCALE)
+        scale = product.astype(np.float32).tolist()
+        return Quant(tuple(scale), (0,) * len(scale), 0)
 
 
 def quantize_weights(weights: Array, bias: Array, input_scale: float) -> IntegerWeights:
@@ -57,8 +57,7 @@ def quantize_weights(weights: Array, bias: Array, input_scale: float) -> Integer
     for _ in range(MAX_GROWTH):
         stored = _round(rows / scale[:, None], WEIGHT_MAX)
         stored_bias = round_half_away(real_bias / (input_scale * scale))
-        worst = np.abs(stored_bias) + LEVELS * np.abs(stored).sum(axis=1)
-        too_large = (np.abs(stored_bias) > BIAS_MAX) | (worst > ACCUMULATOR_MAX)
+        too_large = np.abs(stored_bias) > bias_limit(stored)
         if not too_large.any():
             break
         scale = np.where(too_large, scale * 2, scale)
@@ -67,6 +66,12 @@ def quantize_weights(weights: Array, bias: Array, input_scale: float) -> Integer
         stored_bias.astype(np.int32),
         tuple(scale.tolist()),
     )
+
+
+def bias_limit(weights: Array) -> Array:
+    """[M] largest |bias| that stored weights [M, ...] leave room for in an int32 accumulator."""
+    total = np.abs(weights.astype(np.int64)).reshape(weights.shape[0], -1).sum(axis=1)
+    return np.asarray(np.minimum(BIAS_MAX, ACCUMULATOR_MAX - LEVELS * total))
 
 
 def _channel_scales(rows: Array, bias: Array) -> Array:
@@ -85,7 +90,7 @@ def _channel_scales(rows: Array, bias: Array) -> Array:
     on_grid = (off_grid < GRID_TOLERANCE) & (largest > grid / 2)
     peak = np.where((largest == 0) | on_grid, whole, largest) / WEIGHT_MAX
     peak = np.where((largest == 0) & (bias > 0), bias / ZERO_ROW_BIAS, peak)
-    return np.asarray(np.maximum(peak, MIN_SCALE), np.float32).astype(np.float64)
+    return np.clip(peak, MIN_SCALE, MAX_SCALE).astype(np.float32).astype(np.float64)
 
 
 def quantize_constant(data: Array, quant: Quant | None = None) -> tuple[Array, Quant]:

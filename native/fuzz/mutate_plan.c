@@ -282,7 +282,8 @@ static void report(const es_tally *tally)
 {
     printf("mutants %lu\naccepted %lu (%.1f %%)\n", tally->mutants,
            tally->accepted,
-           100.0 * (double)tally->accepted / (double)tally->mutants);
+           100.0 * (double)tally->accepted /
+               (double)(tally->mutants ? tally->mutants : 1));
     printf("ran %lu, self test differed %lu, arena too big %lu, too long %lu\n",
            tally->ran, tally->wrong_self_test, tally->too_big, tally->too_long);
     printf("other version %lu\n", tally->version);

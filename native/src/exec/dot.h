@@ -1,30 +1,30 @@
-/* The inner loops of a Mac: sums over a few columns at once. */
+/* The inner loops of a Mac: sums over the patches of a few columns at once. */
 #ifndef ES_DOT_H
 #define ES_DOT_H
 
 #include "exec/exec.h"
 #include "weights/weights.h"
 
-/* What they multiply with, and where the sums go. */
+/* What a row is multiplied with: the patches, and how they are laid out. */
 typedef struct es_dot_job {
+    es_tile *tile; /* its columns are the patches, its values the sums */
     const int8_t *x[ES_TILE_COLUMNS]; /* a patch per column, [K'] int8 */
-    uint32_t columns;
-    int8_t zero;                        /* subtracted from every x; FOLDED: 0 */
-    int32_t (*value)[ES_TILE_CHANNELS]; /* [columns] */
+    int8_t zero;                      /* subtracted from every x; FOLDED: 0 */
+    uint32_t pitch;                   /* in_c: from tap to tap */
+    /* Of a convolution group: rows that it gives, channels that it takes. */
+    uint32_t group_rows, group_channels;
 } es_dot_job;
 
+/* tile row r += a row of weights over columns [col, col + cols) of the matrix.
+ */
+void es_dot_row(const es_dot_job *job, uint32_t r, const int8_t *w,
+                uint32_t col, uint32_t cols);
+
+/* Tile rows r, r + 1, ... += what is stored of the iterator's row block. */
+void es_dot_row_block(const es_dot_job *job, uint32_t r, es_weight_iter *it);
+
 /* value[p][r] += sum over i < n of w[i] * (x[p][at + i] - zero) */
-void es_dot_row(const es_dot_job *job, uint32_t r, const int8_t *w, uint32_t at,
-                uint32_t n);
-
-/* The same for the blocks of a batch: `w` is their row that belongs to r, and
- * their columns are places in a patch. */
-void es_dot_blocks(const es_dot_job *job, uint32_t r, const int8_t *w,
-                   const es_batch *batch);
-
-/* value[p][r] += sum over t < taps of
- *     w[r * taps + t] * (x[p][t * pitch + at + r] - zero), r < rows */
-void es_dot_depthwise(const es_dot_job *job, uint32_t rows, const int8_t *w,
-                      uint32_t taps, uint32_t pitch, uint32_t at);
+void es_dot_side_by_side(const es_dot_job *job, uint32_t r, const int8_t *w,
+                         uint32_t at, uint32_t n);
 
 #endif /* ES_DOT_H */

@@ -99,9 +99,11 @@ void es_source_columns(es_exec *x, const es_mac_source *source,
 /* The whole step. */
 void es_copy_run(const es_exec *x);
 
-/* Stages with levels: all columns of the lane's output. */
-bool es_stage_has_level(uint8_t kind);
-void es_levels_run(es_exec *x, const es_mac_source *source, uint8_t *scratch);
+/* Stages that need whole columns. The lane gets its levels, with buffers in
+ * the scratch; then all columns of its output are computed. */
+bool es_branch_has_levels(const es_branch *branch);
+void es_levels_find(es_exec *x, uint8_t *scratch);
+void es_levels_run(es_exec *x, const es_mac_source *source);
 /* Add the columns of a part to the column that `level` is computing. */
 void es_level_add(const es_level *level, const es_part *part);
 

@@ -9,7 +9,7 @@
 #include "es_assert.h"
 #include "fixedpoint.h"
 
-bool es_stage_has_level(uint8_t kind)
+static bool has_level(uint8_t kind)
 {
     return es_stage_pools(kind) || kind == ES_STAGE_SOFTMAX;
 }
@@ -143,8 +143,20 @@ static void end_column(es_exec *x, uint32_t number)
 
 /* ---- all levels of a branch ---- */
 
-/* Give the lane the levels of its branch, lowest first. */
-static void find_levels(es_exec *x, uint8_t *scratch)
+bool es_branch_has_levels(const es_branch *branch)
+{
+    for (uint32_t i = 0; i < branch->stages.count; i++) {
+        es_stage stage;
+        es_stage_view(branch, i, &stage);
+        if (has_level(stage.kind)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Lowest first. */
+void es_levels_find(es_exec *x, uint8_t *scratch)
 {
     const es_branch *branch = &x->lane.branch;
     uint32_t columns, ignored;
@@ -152,7 +164,7 @@ static void find_levels(es_exec *x, uint8_t *scratch)
     for (uint32_t i = 0; i < branch->stages.count; i++) {
         es_stage stage;
         es_stage_view(branch, i, &stage);
-        if (!es_stage_has_level(stage.kind)) {
+        if (!has_level(stage.kind)) {
             continue;
         }
         ES_ASSERT(x->lane.level_count < ES_MAX_LEVELS);
@@ -214,9 +226,8 @@ static void run_column(es_exec *x, const es_mac_source *source, uint32_t column)
     }
 }
 
-void es_levels_run(es_exec *x, const es_mac_source *source, uint8_t *scratch)
+void es_levels_run(es_exec *x, const es_mac_source *source)
 {
-    find_levels(x, scratch);
     uint32_t columns = x->lane.output.map.place->columns;
     for (uint32_t column = 0; column < columns; column++) {
         run_column(x, source, column);

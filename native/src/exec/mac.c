@@ -127,68 +127,26 @@ static uint32_t add_row(mac_run *run, uint32_t row)
     return r;
 }
 
-/* Convolution groups: the columns (tap, channel of the group) of a row stand
- * in the patch tap by tap, from the first channel of the row's group on. */
-static void dot_grouped(const mac_run *run, uint32_t r, const int8_t *w,
-                        uint32_t col, uint32_t cols)
-{
-    const es_geometry *g = run->mac->geometry;
-    uint32_t width = g->in_c / g->groups;
-    uint32_t start = run->tile.channel[r] / (g->rows / g->groups) * width;
-    while (cols > 0) {
-        uint32_t tap = col / width, within = col % width;
-        uint32_t n = width - within < cols ? width - within : cols;
-        es_dot_row(&run->job, r, w, tap * g->in_c + start + within, n);
-        w += n;
-        col += n;
-        cols -= n;
-    }
-}
-
-static void dot_batch(const mac_run *run, uint32_t first, const es_batch *batch)
-{
-    bool grouped = run->mac->geometry->groups > 1;
-    for (uint32_t r = 0; r < batch->rows; r++) {
-        const int8_t *w = batch->values + r * batch->row_stride;
-        if (!grouped) {
-            es_dot_blocks(&run->job, first + r, w, batch);
-            continue;
-        }
-        for (uint32_t i = 0; i < batch->count; i++) {
-            dot_grouped(run, first + r, w + i * batch->block_stride,
-                        batch->column[i], batch->cols);
-        }
-    }
-}
-
 /* ---- row groups ---- */
 
-/* Any encoding. */
-static void run_group(mac_run *run, const es_row_group *group)
+static void run_row_block(mac_run *run, es_weight_iter *it)
 {
-    es_weight_iter it;
-    es_weights_begin(&it, group, run->mac->weights.cols);
-    while (es_weights_next_rows(&it)) {
-        uint32_t row = group->first_row + it.row;
-        bool taken = false;
-        for (uint32_t i = 0; i < it.rows && !taken; i++) {
-            taken = es_lane_takes(run->x, channel_of(run, row + i));
-        }
-        if (!taken) {
-            continue;
-        }
-        if (run->tile.channels + it.rows > ES_TILE_CHANNELS) {
-            flush(run);
-        }
-        uint32_t first = run->tile.channels;
-        for (uint32_t i = 0; i < it.rows; i++) {
-            add_row(run, row + i);
-        }
-        es_batch batch;
-        while (es_weights_next_batch(&it, &batch)) {
-            dot_batch(run, first, &batch);
-        }
+    uint32_t row = it->group.first_row + it->row;
+    bool taken = false;
+    for (uint32_t i = 0; i < it->rows && !taken; i++) {
+        taken = es_lane_takes(run->x, channel_of(run, row + i));
     }
+    if (!taken) {
+        return;
+    }
+    if (run->tile.channels + it->rows > ES_TILE_CHANNELS) {
+        flush(run);
+    }
+    uint32_t first = run->tile.channels;
+    for (uint32_t i = 0; i < it->rows; i++) {
+        add_row(run, row + i);
+    }
+    es_dot_row_block(&run->job, first, it);
 }
 
 /* DENSE without the iterator, which costs as much as 100 products a row. */
@@ -208,55 +166,34 @@ static void run_dense(mac_run *run, const es_row_group *group)
     }
 }
 
-/* DENSE, a channel in, the same channel out: channels side by side. */
-static void run_depthwise(mac_run *run, const es_row_group *group)
-{
-    const es_geometry *g = run->mac->geometry;
-    uint32_t taps = run->mac->weights.cols;
-    for (uint32_t i = 0; i < group->row_count;) {
-        uint32_t row = group->first_row + i, rows = 0;
-        flush(run);
-        while (rows < ES_TILE_CHANNELS && i + rows < group->row_count) {
-            add_row(run, row + rows);
-            rows++;
-        }
-        es_dot_depthwise(&run->job, rows, group->values.data + i * taps, taps,
-                         g->in_c, row);
-        i += rows;
-    }
-}
-
-static bool is_depthwise(const es_mac *mac)
-{
-    const es_geometry *g = mac->geometry;
-    return g->groups > 1 && g->groups == g->in_c && g->rows == g->in_c &&
-           !mac->weights.row_order.data;
-}
-
 void es_mac_columns(es_exec *x, const es_mac_source *source,
                     const uint32_t *columns, uint32_t count)
 {
     const es_mac *mac = &source->mac;
+    const es_geometry *g = mac->geometry;
     mac_run run;
     run.x = x;
     run.mac = mac;
     run.tile.columns = count;
     run.tile.channels = 0;
     memcpy(run.tile.column, columns, count * sizeof *columns);
-    run.job.columns = count;
-    run.job.value = run.tile.value;
+    run.job.tile = &run.tile;
     run.job.zero =
         mac->bias_form == ES_BIAS_PLAIN ? x->input.map.place->zero_point : 0;
+    run.job.pitch = g->in_c;
+    run.job.group_rows = (uint32_t)g->rows / g->groups;
+    run.job.group_channels = (uint32_t)g->in_c / g->groups;
     set_columns(x, source, columns, count, &run.job);
     for (uint32_t i = 0; i < mac->weights.groups.count; i++) {
-        es_row_group group;
-        es_row_group_view(&mac->weights, i, &group);
-        if (group.encoding == ES_DENSE && mac->geometry->groups == 1) {
-            run_dense(&run, &group);
-        } else if (group.encoding == ES_DENSE && is_depthwise(mac)) {
-            run_depthwise(&run, &group);
-        } else {
-            run_group(&run, &group);
+        es_weight_iter it;
+        es_row_group_view(&mac->weights, i, &it.group); /* one copy */
+        if (it.group.encoding == ES_DENSE) {
+            run_dense(&run, &it.group);
+            continue;
+        }
+        es_weights_begin(&it, &it.group, mac->weights.cols);
+        while (es_weights_next_rows(&it)) {
+            run_row_block(&run, &it);
         }
     }
     flush(&run);

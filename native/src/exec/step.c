@@ -147,18 +147,6 @@ void es_source_columns(es_exec *x, const es_mac_source *source,
 
 /* ---- passes ---- */
 
-static bool branch_has_levels(const es_branch *branch)
-{
-    for (uint32_t i = 0; i < branch->stages.count; i++) {
-        es_stage stage;
-        es_stage_view(branch, i, &stage);
-        if (es_stage_has_level(stage.kind)) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* The branches without levels, all in one. */
 static void run_elementwise(es_exec *x, const es_mac_source *source)
 {
@@ -185,7 +173,7 @@ static void run_tiles(es_exec *x)
     uint32_t branches = x->step.branches.count;
     for (uint32_t b = 0; b < branches; b++) {
         lane_set(x, b);
-        x->has_levels |= (uint32_t)branch_has_levels(&x->lane.branch) << b;
+        x->has_levels |= (uint32_t)es_branch_has_levels(&x->lane.branch) << b;
     }
     if (x->has_levels != (1U << branches) - 1) {
         lane_set(x, 0);
@@ -194,7 +182,8 @@ static void run_tiles(es_exec *x)
     for (uint32_t b = 0; b < branches; b++) {
         if (x->has_levels >> b & 1) {
             lane_set(x, b);
-            es_levels_run(x, &source, scratch);
+            es_levels_find(x, scratch);
+            es_levels_run(x, &source);
         }
     }
 }

@@ -189,14 +189,13 @@ bool es_check_sums(es_check *check, const es_step *step, const es_mac *mac)
     }
     sums.most = 0;
     for (uint32_t i = 0; i < w->groups.count; i++) {
-        es_row_group group;
         es_weight_iter it;
-        es_row_group_view(w, i, &group);
-        es_weights_begin(&it, &group, w->cols);
+        es_row_group_view(w, i, &it.group); /* one copy on the stack */
+        es_weights_begin(&it, &it.group, w->cols);
         while (es_weights_next_rows(&it)) {
             add_up(&it, block);
             for (uint32_t r = 0; r < it.rows; r++) {
-                uint32_t row = group.first_row + it.row + r;
+                uint32_t row = it.group.first_row + it.row + r;
                 if (!row_fits(&sums, row, block[r])) {
                     return es_refuse(check, 43, (int32_t)row);
                 }

@@ -83,31 +83,47 @@ static void begin_rows(es_weight_iter *it)
     it->left = es_index_u16(it->group.index.data, block_row);
 }
 
+/* Block column numbers from `from` on, times the width of a block. */
+static void read_columns(const es_row_group *group, const uint8_t *from,
+                         uint32_t *column, uint32_t count)
+{
+    uint32_t width = group->block_cols;
+    if (group->index_bits == 8) {
+        for (uint32_t i = 0; i < count; i++) {
+            column[i] = from[i] * width;
+        }
+    } else {
+        for (uint32_t i = 0; i < count; i++) {
+            column[i] = es_index_u16(from, i) * width;
+        }
+    }
+}
+
 static uint32_t next(es_weight_iter *it, es_batch *batch, uint32_t max)
 {
-    if (it->left == 0) {
+    const es_row_group *group = &it->group;
+    uint32_t width = group->block_cols, count = min_u32(max, it->left);
+    if (count == 0) {
         return 0;
     }
-    const es_row_group *group = &it->group;
-    uint32_t width = group->block_cols, count = 0;
     uint32_t block_rows = ceil_div(group->row_count, group->block_rows);
+    uint32_t bytes = group->index_bits / 8;
+    read_columns(group,
+                 group->index.data + 2 * (size_t)block_rows +
+                     (size_t)it->at_index * bytes,
+                 batch->column, count);
     batch->rows = it->rows;
     batch->cols = width;
     batch->row_stride = width;
     batch->block_stride = width * group->block_rows;
     batch->values = group->values.data + it->at_value;
-    max = min_u32(max, it->left);
-    while (count < max) {
-        uint32_t at = it->at_index + count;
-        uint32_t col = block_column(group, block_rows, at) * width;
-        if (width > it->cols - col) { /* reaches past K: a batch of its own */
-            if (count > 0) {
-                break;
-            }
-            batch->cols = it->cols - col;
-            max = 1;
+    uint32_t rest = it->cols - batch->column[count - 1];
+    if (rest < width) { /* the last one reaches past K: a batch of its own */
+        if (count > 1) {
+            count--;
+        } else {
+            batch->cols = rest;
         }
-        batch->column[count++] = col;
     }
     it->left -= count;
     it->at_index += count;

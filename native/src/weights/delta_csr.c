@@ -62,11 +62,21 @@ static void begin_rows(es_weight_iter *it)
 
 static uint32_t next(es_weight_iter *it, es_batch *batch, uint32_t max)
 {
+    const es_row_group *group = &it->group;
     uint32_t count = it->left < max ? it->left : max, col = it->col;
-    batch->values = it->group.values.data + it->at_value;
-    for (uint32_t i = 0; i < count; i++) {
-        col += delta(&it->group, it->at_index + i);
-        batch->column[i] = col++;
+    uint32_t at = it->at_index;
+    const uint8_t *deltas = group->index.data + 2 * (size_t)group->row_count;
+    batch->values = group->values.data + it->at_value;
+    if (group->index_bits == 8) {
+        for (uint32_t i = 0; i < count; i++) {
+            col += deltas[at + i];
+            batch->column[i] = col++;
+        }
+    } else {
+        for (uint32_t i = 0; i < count; i++) {
+            col += (uint32_t)deltas[(at + i) / 2] >> (at + i) % 2 * 4 & 15U;
+            batch->column[i] = col++;
+        }
     }
     it->col = col;
     it->left -= count;
