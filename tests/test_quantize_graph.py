@@ -256,6 +256,15 @@ def test_a_model_that_is_partly_int8_is_refused_with_the_layer(b: GraphBuilder) 
         quantize_graph(graph, calibrate(graph, samples_of(graph)))
 
 
+def test_logits_too_far_apart_for_a_softmax_are_refused(b: GraphBuilder) -> None:
+    x = b.input(1, 4)
+    graph = b.graph(b.apply(Softmax(2.0), x))
+    near, far = ({"x0": k * np.linspace(-1, 1, 40).reshape(10, 4)} for k in (1000, 1100))
+    assert executable(quantize_graph(graph, calibrate(graph, near, "minmax")))
+    with pytest.raises(UnsupportedModel, match=r"covers 2200 .* less than 2040 .* smaller logits"):
+        quantize_graph(graph, calibrate(graph, far, "minmax"))
+
+
 def test_a_calibration_of_another_graph_is_refused(b: GraphBuilder) -> None:
     y = b.conv(b.input(1, 8, 3), 2)
     short, long = b.graph(y), b.graph(b.conv(y, 2))
@@ -341,7 +350,11 @@ def test_absurd_magnitudes_still_become_plans() -> None:
             if isinstance(node.op, Conv) and rng.random() < 0.3:
                 tensors[node.inputs[1]] = scaled(tensors[node.inputs[1]], 0.0)
         graph = run_passes(replace(graph, tensors=tensors), CANONICAL)
-        found = quantized(graph, "mse")
+        try:
+            found = quantized(graph, "mse")
+        except UnsupportedModel as error:
+            assert "logits" in str(error)
+            continue
         plans += meets_its_input(graph) and executable(found) is not None
     assert plans >= 25
 

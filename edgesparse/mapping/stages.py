@@ -48,7 +48,8 @@ def requant(
     multiplier, shift = op.multipliers(ins, outs)
     low, high = clamp_range(op.activation, outs[0], op.clamp)
     return pm.Requant(
-        multiplier=multiplier.astype(np.int32), shift=shift.astype(np.int8),
+        # A damaged scale may ask for a shift past int8; bounds.check_sums refuses what is over 30.
+        multiplier=multiplier.astype(np.int32), shift=np.minimum(shift, 127).astype(np.int8),
         zero_point=outs[0].zero_point, qmin=low, qmax=high, rounding=op.rounding,
     )
 

@@ -33,9 +33,11 @@ def correct_biases(
     real: list[Values] = [{**_constants(float_graph), **sample} for sample in samples]
     stored: list[Values] = [
         {**_constants(graph), **quantize_inputs(graph, sample)} for sample in samples]
-    last = {name: i for i, node in enumerate(graph.nodes) for name in node.inputs}
-    for i, node in enumerate(graph.nodes):
-        origin = float_graph.producer.get(node.outputs[0])
+    origins = [float_graph.producer.get(node.outputs[0]) for node in graph.nodes]
+    readers = [(*node.inputs, *(origin.inputs if origin is not None else ()))
+               for node, origin in zip(graph.nodes, origins)]
+    last = {name: i for i, names in enumerate(readers) for name in names}
+    for i, (node, origin) in enumerate(zip(graph.nodes, origins)):
         if origin is not None:
             for values in real:
                 _run(float_graph, origin, values)
@@ -47,7 +49,7 @@ def correct_biases(
                 values[bias.name] = _data(bias)
         for values in stored:
             _run(graph, node, values)
-        for name in {*node.inputs, *node.outputs}:
+        for name in {*readers[i], *node.outputs}:
             # Memory: an activation that nobody reads any more goes.
             if last.get(name, -1) <= i and graph.tensors[name].data is None:
                 for values in (*real, *stored):

@@ -60,6 +60,7 @@ def quantize_graph(
     _refuse_mixed(graph)
     sharing = share_scales(graph, _ranges(graph, calibration))
     quants = _parameters(graph, sharing)
+    _refuse_wide_softmax(graph, quants)
     made = _Made(set(graph.tensors))
     activations = [
         replace(tensor, dtype="int8", quant=quants[name])
@@ -96,6 +97,19 @@ def _refuse_mixed(graph: Graph) -> None:
                     "export the whole model as float32, or the whole model as int8")
         for node in graph.nodes for tensor in (*graph.ins(node), *graph.outs(node))
         if tensor.dtype != "float32")
+    if issues:
+        raise UnsupportedModel(graph.name, issues)
+
+
+def _refuse_wide_softmax(graph: Graph, quants: Mapping[str, Quant]) -> None:
+    """The fixed-point exponent has 5 integer bits of 26: beta * scale < 2**4 (PLAN_FORMAT, I-45)."""
+    issues = tuple(
+        Unsupported(node.name, "Softmax",
+                    f"its input covers {LEVELS * quants[node.inputs[0]].scale[0]:g} in "
+                    f"calibration; less than {LEVELS * 16 / node.op.beta:g} is allowed",
+                    "smaller logits, or leave the softmax away")
+        for node in graph.nodes if isinstance(node.op, Softmax)
+        and quants[node.inputs[0]].scale[0] * node.op.beta >= 16)
     if issues:
         raise UnsupportedModel(graph.name, issues)
 
