@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -184,7 +185,7 @@ class Grower:
     ) -> list[pm.Branch]:
         """Cut the channels, give each block some stages and an output. gain: of a Mac."""
         cuts = sorted({0, channels, *(self.whole(0, channels) for _ in range(self.whole(0, 2)))})
-        return [self.branch(columns, (first, end), gain) for first, end in zip(cuts, cuts[1:])]
+        return [self.branch(columns, (first, end), gain) for first, end in pairwise(cuts)]
 
     def branch(self, columns: int, block: tuple[int, int], gain: float | None) -> pm.Branch:
         channels = block[1] - block[0]
@@ -256,7 +257,7 @@ class Grower:
         """(w in the order of channels, the same as stored): up to three row groups."""
         cuts = sorted({0, rows, *(self.whole(0, rows) for _ in range(self.whole(0, 2)))})
         parts, groups = [], []
-        for first, end in zip(cuts, cuts[1:]):
+        for first, end in pairwise(cuts):
             part, form = self.row_group(end - first, cols)
             parts.append(part)
             groups.append((end - first, form))

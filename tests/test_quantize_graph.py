@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from edgesparse.errors import BadInput, UnsupportedModel
-from edgesparse.graph.ir import Array, Graph, Node, Quant, Tensor
+from edgesparse.graph.ir import Array, Graph, Quant, Tensor
 from edgesparse.graph.verify import verify
 from edgesparse.mapping.assemble import assemble
 from edgesparse.mapping.lower import lower
@@ -28,7 +28,6 @@ from edgesparse.ops import (
     Pad,
     Quantize,
     Relu,
-    Requantize,
     Reshape,
     Slice,
     Softmax,
@@ -194,13 +193,12 @@ def test_a_gate_is_requantized_and_a_constant_joins(b: GraphBuilder) -> None:
     assert half == pytest.approx(0.5, abs=stored.scale)
 
 
-def test_two_gates_in_one_concat_need_no_requantize_of_equal_parameters(b: GraphBuilder) -> None:
+def test_gates_side_by_side_keep_their_parameters(b: GraphBuilder) -> None:
     x = b.input(1, 8, 3)
-    parts = [b.apply(Logistic(), b.conv(x, 2)) for _ in range(2)]
-    graph = quantized(b.graph(b.apply(Concat(2), *parts)))
-    # The union of the two observed ranges is less than 0 ... 1: finer, hence requantized.
-    requantized = [node for node in graph.nodes if isinstance(node.op, Requantize)]
-    assert all(graph.tensors[node.outputs[0]].scale < 1 / 256 for node in requantized)
+    y = b.apply(Concat(2), *(b.apply(Logistic(), b.conv(x, 2)) for _ in range(2)))
+    graph = quantized(b.graph(b.apply(Reshape((1, -1)), y)))
+    assert "Requantize" not in operators(graph)
+    assert quant(graph, y) == (1 / 256, -128)
 
 
 # ---- constants
@@ -352,8 +350,7 @@ def test_absurd_magnitudes_still_become_plans() -> None:
         graph = run_passes(replace(graph, tensors=tensors), CANONICAL)
         try:
             found = quantized(graph, "mse")
-        except UnsupportedModel as error:
-            assert "logits" in str(error)
+        except UnsupportedModel:  # logits too far apart: the test above
             continue
         plans += meets_its_input(graph) and executable(found) is not None
     assert plans >= 25
@@ -370,4 +367,3 @@ def test_a_node_without_origin_is_named_by_its_output(b: GraphBuilder) -> None:
     graph = replace(b.graph(y), nodes=(replace(b.nodes[0], origin=()),))
     (layer,) = quantization_report(graph, quantized(graph), samples_of(graph)).layers
     assert layer.layer == y
-    assert isinstance(graph.nodes[0], Node)

@@ -46,7 +46,7 @@ def share_scales(graph: Graph, ranges: Mapping[str, Range]) -> Sharing:
     Pools and layout operators join input and output. A Concat joins an input too when nobody
     else looks at it (then writing it in the shared scale saves a rounding) or when the shared
     scale is hardly coarser; otherwise, and when the input's parameters are prescribed, the input
-    is requantized.
+    is requantized; but inputs that all have the same prescribed parameters give them to the output.
     """
     groups = _Groups(ranges)
     for node in graph.nodes:
@@ -75,6 +75,10 @@ def keeps_scale(node: Node) -> bool:
 
 def _concat(graph: Graph, node: Node, groups: _Groups) -> set[tuple[str, int]]:
     out = node.outputs[0]
+    first, *others = (groups.fixed_of(name) for name in node.inputs)
+    if first is not None and all(quant == first for quant in others):
+        groups.fixed[out] = first  # gates side by side: nothing to round
+        return set()
     needed = [groups.range(name) for name in (*node.inputs, out)]
     together = (min(low for low, _ in needed), max(high for _, high in needed))
     groups.widen(out, together)
@@ -83,8 +87,10 @@ def _concat(graph: Graph, node: Node, groups: _Groups) -> set[tuple[str, int]]:
         if graph.tensors[name].data is not None or groups.root(name) == groups.root(out):
             continue
         low, high = groups.range(name)
-        finer = (together[1] - together[0]) > FINER * (high - low)
-        if groups.is_fixed(name) or (finer and _read_elsewhere(graph, node, name, groups)):
+        coarser = together[1] - together[0] > FINER * (high - low)
+        if groups.fixed_of(name) is not None or (
+            coarser and _read_elsewhere(graph, node, name, groups)
+        ):
             apart.add((out, i))
         else:
             groups.join(name, out)
@@ -121,9 +127,10 @@ class _Groups:
         low, high = self.range(name)
         self.ranges[self.root(name)] = (min(low, more[0]), max(high, more[1]))
 
-    def is_fixed(self, name: str) -> bool:
+    def fixed_of(self, name: str) -> Quant | None:
+        """The parameters prescribed for the group of a tensor."""
         root = self.root(name)
-        return any(self.root(other) == root for other in self.fixed)
+        return next((q for other, q in self.fixed.items() if self.root(other) == root), None)
 
     def members(self, name: str) -> set[str]:
         root = self.root(name)

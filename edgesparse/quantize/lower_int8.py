@@ -102,7 +102,7 @@ def _refuse_mixed(graph: Graph) -> None:
 
 
 def _refuse_wide_softmax(graph: Graph, quants: Mapping[str, Quant]) -> None:
-    """The fixed-point exponent has 5 integer bits of 26: beta * scale < 2**4 (PLAN_FORMAT, I-45)."""
+    """The exponent is fixed-point with 5 integer bits: beta * scale < 2**4 (PLAN_FORMAT, I-45)."""
     issues = tuple(
         Unsupported(node.name, "Softmax",
                     f"its input covers {LEVELS * quants[node.inputs[0]].scale[0]:g} in "
