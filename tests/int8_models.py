@@ -15,28 +15,23 @@ from pathlib import Path
 from edgesparse.convert import Conversion, convert_model
 from edgesparse.verify import Report, VerifyOptions, verify
 
-MODELS = tuple(
-    """
-    cases/tflite/b16 cases/tflite/b16d cases/tflite/cr cases/tflite/mu cases/tflite/s2b
-    cases/tflite/sfc_b4 cases/tflite/sfc_csr cases/tflite/sfc_dense cases/tflite/sfcb_dense
-    models/arm/arm_kws_dscnn_s models/arm/arm_kws_dnn_s models/arm/arm_kws_cnn_s
-    models/arm/arm_kws_lstm_s
-    models/ecg/ecg_classifyheartbeats_quant models/har/har_ashwinbyte_int8
-    models/pcg/pcg_mfcc_int8 models/pcg/pcg_oldmodels_lmfe_int8
-    models/mlperf/mlperf_ad01_int8 models/mlperf/mlperf_kws_dscnn_int8
-    models/mlperf/mlperf_vww_int8 models/mlperf/mlperf_strm_ww_old_int8
-    models/mlperf/mlperf_ic_resnet8_int8 models/mlperf/mlperf_ic_resnet_6blk_int8
-    models/tflm/tflm_hello_int8 models/tflm/tflm_micro_speech models/tflm/tflm_person_detect
-    models/generated/conv1d_uns80_int8 models/generated/conv1d_uns80_int8_SP
-    models/generated/conv2d_uns0_int8 models/generated/conv2d_uns50_int8
-    models/generated/conv2d_uns80_int8 models/generated/conv2d_uns80_int8_SP
-    models/generated/conv2d_uns90_int8 models/generated/conv2d_uns90_int8_SP
-    models/generated/conv2d_2450_int8 models/generated/conv2d_b1480_int8
-    models/generated/conv2d_b1480_int8_SP
-    models/generated/dw_uns80_int8 models/generated/gru_unroll_uns0_int8
-    models/generated/mlp_b11680_int8 models/generated/mlp_b11680_int8_SP
-    models/generated/mlpPT_b11680_int8_SP models/generated/mlp_uns80_int8_SP
-    """.split()
+MODELS = (
+    *(f"cases/tflite/{name}" for name in (
+        "b16", "b16d", "cr", "mu", "s2b", "sfc_b4", "sfc_csr", "sfc_dense", "sfcb_dense")),
+    *(f"models/arm/arm_kws_{name}" for name in ("dscnn_s", "dnn_s", "cnn_s", "lstm_s")),
+    "models/ecg/ecg_classifyheartbeats_quant",
+    "models/har/har_ashwinbyte_int8",
+    "models/pcg/pcg_mfcc_int8",
+    "models/pcg/pcg_oldmodels_lmfe_int8",
+    *(f"models/mlperf/mlperf_{name}_int8" for name in (
+        "ad01", "kws_dscnn", "vww", "strm_ww_old", "ic_resnet8", "ic_resnet_6blk")),
+    *(f"models/tflm/tflm_{name}" for name in ("hello_int8", "micro_speech", "person_detect")),
+    *(f"models/generated/{name}" for name in (
+        "conv1d_uns80_int8", "conv1d_uns80_int8_SP",
+        "conv2d_uns0_int8", "conv2d_uns50_int8", "conv2d_uns80_int8", "conv2d_uns80_int8_SP",
+        "conv2d_uns90_int8", "conv2d_uns90_int8_SP", "conv2d_2450_int8", "conv2d_b1480_int8",
+        "conv2d_b1480_int8_SP", "dw_uns80_int8", "gru_unroll_uns0_int8", "mlp_b11680_int8",
+        "mlp_b11680_int8_SP", "mlpPT_b11680_int8_SP", "mlp_uns80_int8_SP")),
 )
 """The 43 int8 models; paths below the data root, without .tflite."""
 
@@ -126,30 +121,39 @@ def line(row: Row) -> str:
         f"| {row.model.split('/', 1)[1]} | {judged_by} | {report.inputs} | {len(report.tensors)} "
         f"| {sum(t.elements for t in report.tensors):,} | {row.differing} | {zeros} "
         f"| {macs[0]} | {macs[1]} | {row.plan_bytes:,} | {row.tflite_bytes:,} "
-        f"| {row.ram_bytes:,} |")
+        f"| {row.ram_bytes:,} | {row.ratio:.3f} |")
+
+
+HEAD = """\
+# The int8 models, judged
+
+Made by `python tests/int8_models.py --data-root ../shared`, compared by
+`pytest tests/test_models_exact.py`. Each model is converted, run by the portable C core and
+compared with the oracle byte for byte: the outputs, and every intermediate tensor that the plan
+still has. MACs are those of one run, once as if no weight were zero. Plan, .tflite and RAM are
+bytes; "bound" is RAM over the most bytes alive at one time.
+
+| model | judge | inputs | tensors | bytes compared | differing | zero weights | MACs \
+| nonzero MACs | plan | .tflite | RAM | bound |
+"""
+
+FOOT = """
+Dense weights: the oracle refuses or misreads the sparse weights of these files and runs a copy
+that stores them densely; the outputs are also those of the dense twin that came with them:
+TWINS.
+"""
 
 
 def table(rows: Sequence[Row]) -> Iterator[str]:
-    yield "# The int8 models, judged"
-    yield ""
-    yield "Made by `python tests/int8_models.py --data-root ../shared`, kept by"
-    yield "`pytest tests/test_models_exact.py`. Each model is converted, run by the portable C core and"
-    yield "compared with the oracle byte for byte: the outputs and every intermediate tensor that the"
-    yield "plan still has. MACs are those of one run, as if no weight were zero and with the zeros left"
-    yield "out; plan, .tflite and RAM are bytes."
-    yield ""
-    yield ("| model | judge | inputs | tensors | bytes compared | differing | zero weights "
-           "| MACs | nonzero MACs | plan | .tflite | RAM |")
-    yield "| --- " * 12 + "|"
-    for row in rows:
-        yield line(row)
+    """The lines of docs/MODELS.md."""
+    yield from HEAD.splitlines()
+    yield "| --- " * 13 + "|"
+    yield from map(line, rows)
     yield ""
     yield f"{len(rows)} models, {sum(row.differing for row in rows)} differing bytes."
     twins = ", ".join(f"{a.rsplit('/', 1)[1]} ({b.rsplit('/', 1)[1]})"
                       for a, b in STAND_INS.items())
-    yield "\"Dense weights\": the oracle refuses or misreads the sparse weights of this file, so it runs"
-    yield "a copy with the same weights stored densely; the outputs are also those of the exporter's own"
-    yield f"dense twin: {twins}."
+    yield from FOOT.replace("TWINS", twins).splitlines()
 
 
 if __name__ == "__main__":

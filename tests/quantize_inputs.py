@@ -1,7 +1,7 @@
 """Inputs for the float models of ../shared: real ones where it has any, else smooth made ones.
 
 `SOURCES` names, for every model, its inputs and where they come from. The first half is meant for
-calibration, the second for evaluation; recordings are never on both sides.
+calibration, the second for evaluation; no recording is on both sides (the one photograph is).
 """
 
 from __future__ import annotations
@@ -176,11 +176,11 @@ def _as_image(make: Callable[[Path, np.random.Generator], Array]) -> Callable[
     return lambda root, rng: make(root, rng)[:, None, :, None]
 
 
-MACHINE = "25 real log-mel frames of one machine recording, first 12 | last 13"
-WORD = "one real spoken word, moved in time and loudness, with noise, 32 | 32"
-PHOTO = "random crops of the one photograph that matplotlib ships, 64 | 64 others"
-ECG = "real beats of MIT-BIH DS1, z-scored, 11 records 132 | 11 other records 132"
-HEART = "real heart sounds, 3 s, log-mel or cepstrum, 90 recordings | 90 others"
+MACHINE = "25 real log-mel frames of one machine recording: the first 12 calibrate, 13 evaluate"
+WORD = "one real spoken word, moved in time and loudness, with noise; 32 and 32"
+PHOTO = "random crops of the one photograph that matplotlib ships; 64 and 64"
+ECG = "real beats of MIT-BIH DS1, z-scored; 132 of 11 records, 132 of 11 others"
+HEART = "real heart sounds, 3 s, log-mel or cepstrum; 90 recordings and 90 others"
 
 SOURCES: Mapping[str, Source] = {source.model: source for source in (
     Source("mlperf/mlperf_ad01_fp32", MACHINE, log_mel_frames),
@@ -188,9 +188,9 @@ SOURCES: Mapping[str, Source] = {source.model: source for source in (
     Source("mlperf/mlperf_kws_dscnn_fp32", WORD, utterance),
     Source("mlperf/mlperf_ic_resnet8_fp32", PHOTO, pictures(32, 255.0)),
     Source("mlperf/mlperf_vww_fp32", PHOTO, pictures(96, 1.0)),
-    Source("tflm/tflm_hello_float", "made: uniform 0 ... 2 pi, the model's domain", angles),
+    Source("tflm/tflm_hello_float", "made: uniform 0 ... 2 pi, its domain; 256 and 256", angles),
     Source("ecg/ecg_classifyheartbeats_fp32", ECG, beats(99, 260)),
-    Source("har/har_ashwinbyte_fp32", "made: gravity, two swings, noise", movement),
+    Source("har/har_ashwinbyte_fp32", "made: gravity, two swings, noise; 32 and 32", movement),
     Source("pcg/pcg_lmfe_default", HEART, heart_sounds(150, 26, cepstrum=False)),
     Source("pcg/pcg_oldmodels_mfcc_float16", HEART, heart_sounds(300, 13, cepstrum=True)),
     Source("generated/conv2d_uns80_fp32_SP", ECG, _as_image(beats(99, 256))),

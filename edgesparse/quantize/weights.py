@@ -60,7 +60,9 @@ def quantize_weights(weights: Array, bias: Array, input_scale: float) -> Integer
         too_large = np.abs(stored_bias) > bias_limit(stored)
         if not too_large.any():
             break
-        scale = np.where(too_large, scale * 2, scale)
+        scale = np.where(too_large, np.minimum(scale * 2, MAX_SCALE), scale)
+    limit = bias_limit(stored)  # cuts only what no float32 scale can hold
+    stored_bias = np.clip(stored_bias, -limit, limit)
     return IntegerWeights(
         stored.astype(np.int8).reshape(weights.shape),
         stored_bias.astype(np.int32),

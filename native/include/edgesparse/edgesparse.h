@@ -50,9 +50,10 @@ typedef struct es_plan {
 
 /* Where and why a plan was refused. */
 typedef struct es_fault {
-    uint16_t invariant; /* number of PLAN_FORMAT.md section 10, e.g. 24 = I-24 */
-    int16_t step;       /* step it was met in; -1: none */
-    int32_t index;      /* tensor, row, branch or stage number; -1: none */
+    uint16_t
+        invariant; /* number of PLAN_FORMAT.md section 10, e.g. 24 = I-24 */
+    int16_t step;  /* step it was met in; -1: none */
+    int32_t index; /* tensor, row, branch or stage number; -1: none */
 } es_fault;
 
 /* Check `size` bytes at `bytes` against every invariant and open them.
@@ -71,7 +72,7 @@ typedef struct es_info {
     uint32_t steps;
     uint32_t inputs;
     uint32_t outputs;
-    uint32_t config;      /* configuration id of the target; 0: none */
+    uint32_t config;              /* configuration id of the target; 0: none */
     const uint8_t *source_sha256; /* [32] of the model file; NULL: unknown */
 } es_info;
 
