@@ -20,7 +20,7 @@ from edgesparse.plan.interpret import Interpreter
 from edgesparse.plan.model import Golden, PlanModel
 from edgesparse.plan.plan import Plan
 from edgesparse.plan.write import write_plan
-from edgesparse.quantize.calibrate import calibrate
+from edgesparse.quantize.calibrate import DEFAULT_METHOD, calibrate
 from edgesparse.quantize.lower_int8 import quantize_graph
 from edgesparse.quantize.report import QuantReport, quantization_report
 from edgesparse.runtime.native import NativePlan
@@ -32,13 +32,13 @@ class Options:
     """How to compile. What to compile for is the Target's matter.
 
     calibration  for float models: input name -> [samples, ...] float32
-    method       how activation ranges are chosen: "minmax", "percentile" or "mse"
+    method       how activation ranges are chosen: "headroom", "minmax", "percentile:P" or "mse"
     golden       store a self test in the plan
     seed         of the memory planner and the golden input
     """
 
     calibration: Mapping[str, Array] | None = None
-    method: str = "mse"
+    method: str = str(DEFAULT_METHOD)
     golden: bool = True
     seed: int = 0
     dump_after: Collection[str] = ()

@@ -30,8 +30,7 @@ def converts_to_its_meaning(mutant: bytes, rng: np.random.Generator) -> str:
     try:
         plan = convert(mutant, options=Options(golden=False))
     except EdgeSparseError as refusal:
-        assert str(refusal)
-        return type(refusal).__name__
+        return type(refusal).__name__ if str(refusal) else "a refusal without a word"
     graph = import_tflite(mutant, "mutant")
     inputs = {
         name: rng.integers(-128, 128, graph.tensors[name].shape).astype(np.int8)
@@ -62,5 +61,6 @@ def test_what_still_converts_equals_the_reference(
         outcomes[converts_to_its_meaning(mutant, rng)] += 1
         assert time.process_time() - start < SECONDS
     assert sum(outcomes.values()) == count
-    assert "GraphInvalid" not in outcomes and "PlanInvalid" not in outcomes, outcomes
+    ours = {"GraphInvalid", "PlanInvalid", "a refusal without a word"}
+    assert not ours & set(outcomes), outcomes
     assert len(outcomes) > 1

@@ -23,6 +23,7 @@ from edgesparse.ops import (
     Relu,
     Reshape,
     Slice,
+    Softmax,
     SpaceToBatch,
     Sub,
     Transpose,
@@ -32,6 +33,7 @@ from edgesparse.passes.pipeline import run_passes
 from edgesparse.plan import model as pm
 from edgesparse.plan.interpret import Interpreter
 from edgesparse.plan.write import write_plan
+from edgesparse.runtime.native import NativePlan
 from graph_builder import GraphBuilder, operators, random_graph, random_inputs
 
 SIGMOID = Quant((1 / 256,), (-128,))
@@ -256,6 +258,19 @@ def test_a_sum_that_may_leave_int32_is_refused_by_name(b: GraphBuilder) -> None:
     y = b.apply(FullyConnected(), x, w, bias, quant=b.quant())
     with pytest.raises(UnsupportedModel, match="output channel 1"):
         lower(b.graph(y))
+
+
+@pytest.mark.parametrize("scale", [15.9, 16.0, 400.0])
+def test_a_softmax_wider_than_its_exponent_is_refused_by_name(
+    b: GraphBuilder, scale: float
+) -> None:
+    x = b.input(1, 4, quant=Quant((scale,), (0,)))
+    graph = b.graph(b.apply(Softmax(), x, quant=SIGMOID))
+    if scale < 16:
+        NativePlan(write_plan(plan_of(graph).model))
+        return
+    with pytest.raises(UnsupportedModel, match=r"layer0 \(SOFTMAX\): beta times the input scale"):
+        lower(graph)
 
 
 def test_the_same_graph_gives_the_same_bytes(b: GraphBuilder) -> None:

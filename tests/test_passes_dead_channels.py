@@ -286,6 +286,14 @@ def test_space_to_batch_keeps_channels_apart(b: GraphBuilder) -> None:
     assert kept(folded(b.graph(b.conv(y, 2))), y) == (1, 2, 3)
 
 
+def test_space_to_batch_of_the_channels_does_not(b: GraphBuilder) -> None:
+    y = b.conv(b.input(1, 8, 3), 4, quant=b.quant(5))
+    set_rows(b, y, [0])
+    z = b.apply(SpaceToBatch((2, 2), ((0, 0), (0, 0))), y)
+    z = b.apply(BatchToSpace((2, 2), ((0, 0), (0, 0))), z)
+    assert kept(folded(b.graph(b.conv(z, 2))), y) == (0, 1, 2, 3)
+
+
 def test_a_grouped_conv_loses_whole_groups(b: GraphBuilder) -> None:
     y = b.conv(b.input(1, 9, 3), 6)
     set_rows(b, y, [0, 2, 3])
@@ -330,6 +338,18 @@ def test_shared_weights_stay_shared(b: GraphBuilder) -> None:
     again = b.apply(Conv(), y, w, bias)
     graph = b.graph(b.conv(again, 3))
     assert folded(graph) is graph
+
+
+def test_a_bias_that_others_read_too_stays_for_them(b: GraphBuilder) -> None:
+    y = b.conv(b.input(1, 9, 3), 4, quant=b.quant(5))
+    set_rows(b, y, [2], 60)
+    one = b.conv(y, 3)
+    bias = b.nodes[-1].inputs[2]
+    other, _ = b.weights(3, 1, 1, 3)
+    two = b.apply(Conv(), one, other, bias, quant=b.quant())
+    after = folded(b.graph(two))
+    assert kept(after, y) == (0, 1, 3)
+    assert after.nodes[1].inputs[2] != after.nodes[2].inputs[2] == bias
 
 
 @pytest.mark.parametrize("op", [Softmax(), Reshape((1, 18, 2)), Mean((2,))], ids=repr)

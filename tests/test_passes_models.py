@@ -121,14 +121,17 @@ def test_vww_loses_half_its_macs_and_most_of_its_weights(
     assert weights(after) <= 30_000
 
 
-@pytest.mark.parametrize("name", ["mlperf_vww_int8", "dw_uns80_int8", "conv1d_uns80_int8"])
+@pytest.mark.parametrize(
+    ("name", "least"),
+    [("mlperf_vww_int8", 31), ("dw_uns80_int8", 11), ("conv1d_uns80_int8", 16), ("s2b", 1)],
+)
 def test_channels_that_are_left_are_those_of_the_oracle(
-    name: str, models_dir: Path, optimized: dict[str, Graph]
+    name: str, least: int, data_root: Path, optimized: dict[str, Graph]
 ) -> None:
     """Straight against the runtime: every tensor of its name, the kept channels of it."""
-    path = next(models_dir.glob(f"*/{name}.tflite"))
+    path = next(data_root.glob(f"*/*/{name}.tflite"))
     oracle, graph = Oracle(path.read_bytes()), optimized[name]
-    compared = 0
+    compared = set()
     for seed in range(2):
         inputs = random_inputs(np.random.default_rng(seed), graph)
         expected, values = oracle.run(inputs), evaluate(graph, inputs)
@@ -137,5 +140,5 @@ def test_channels_that_are_left_are_those_of_the_oracle(
                 seen = expected[tensor.name]
                 seen = seen if tensor.kept is None else seen[..., list(tensor.kept)]
                 np.testing.assert_array_equal(seen.ravel(), values[tensor.name].ravel())
-                compared += 1
-    assert compared >= 2 * (len(graph.nodes) - 1)
+                compared.add(tensor.name)
+    assert len(compared - set(graph.inputs)) >= least

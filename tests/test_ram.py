@@ -66,8 +66,8 @@ def steps_at_the_end(native: NativePlan, plan: Plan) -> set[int]:
     return found
 
 
-@pytest.mark.parametrize("plan", JUDGED, indirect=True)
-def test_ram_is_exact(plan: Plan) -> None:
+def assert_ram_is_exact(plan: Plan) -> None:
+    """The stated size suffices, one byte less is refused, and steps use it to its end."""
     native = NativePlan(plan.data)
     assert native.info().ram_bytes == plan.ram_bytes == plan.model.arena_bytes
 
@@ -84,6 +84,11 @@ def test_ram_is_exact(plan: Plan) -> None:
     assert refused.value.status == lib.ES_ERR_ARENA
 
     assert steps_at_the_end(native, plan) != set()
+
+
+@pytest.mark.parametrize("plan", JUDGED, indirect=True)
+def test_ram_is_exact(plan: Plan) -> None:
+    assert_ram_is_exact(plan)
 
 
 def test_an_end_that_no_step_uses_is_noticed(data_root: Path) -> None:

@@ -34,7 +34,7 @@ def convert(
         typer.Option(help="Typical inputs of a float model: .npz or .npy, first axis = samples."),
     ] = None,
     method: Annotated[
-        str, typer.Option(help="How ranges are chosen: minmax, percentile[:P] or mse."),
+        str, typer.Option(help="How ranges are chosen: headroom, minmax, percentile[:P] or mse."),
     ] = Options.method,
     check_only: Annotated[
         bool, typer.Option("--check", help="List everything unsupported; write nothing.")] = False,

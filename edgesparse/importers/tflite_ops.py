@@ -76,7 +76,7 @@ def fully_connected(call: Call) -> None:
                     "re-export without shuffled weights")
     x, w, b = _mac_inputs(call, per_channel_axis=0)
     keep_dims = bool(call.option("KeepNumDims"))
-    call.emit(FullyConnected(_activation(call), keep_dims=keep_dims), (x, w, b))
+    call.emit(FullyConnected(keep_dims, activation=_activation(call)), (x, w, b))
 
 
 def _emit_conv(call: Call, ins: tuple[Tensor, Tensor, Tensor], groups: int) -> None:
@@ -84,7 +84,7 @@ def _emit_conv(call: Call, ins: tuple[Tensor, Tensor, Tensor], groups: int) -> N
     stride = (_step(call, "StrideH"), _step(call, "StrideW"))
     dilation = (_step(call, "DilationHFactor", 1), _step(call, "DilationWFactor", 1))
     pad = _padding(call, x, (w.shape[1], w.shape[2]), stride, dilation)
-    call.emit(Conv(stride, dilation, pad, groups, _activation(call)), ins)
+    call.emit(Conv(stride, dilation, pad, groups, activation=_activation(call)), ins)
 
 
 def _mac_inputs(

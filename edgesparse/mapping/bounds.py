@@ -38,6 +38,10 @@ def check_stage(where: str, operator: str, stage: pm.StageBody, columns: int) ->
         raise Unsupported(
             where, operator, "the output scale is more than a million times finer than the inputs'",
             SCALES)
+    elif isinstance(stage, pm.Softmax) and stage.shift > 30:
+        raise Unsupported(
+            where, operator, "beta times the input scale is 16 or more; its fixed-point exponent "
+            "holds less", "smaller logits, or leave the softmax away")
 
 
 def _check(where: str, operator: str, worst: Array | int, shift: Array | int) -> None:

@@ -35,7 +35,7 @@ from edgesparse.ops import (
     Transpose,
 )
 from edgesparse.plan import model as pm
-from edgesparse.sparsity.choose import choose
+from edgesparse.sparsity.choose import MIN_SAVING, choose
 from edgesparse.sparsity.measure import measure
 
 Binary = (Add, Sub, Mul)
@@ -111,25 +111,31 @@ def _emit_mac(low: Lowered, node: Node) -> None:
 def _weights(node: Node, w: Tensor) -> tuple[pm.Weights, str]:
     assert w.data is not None
     matrix = w.data.reshape(w.shape[0], -1)
+    stats = measure(matrix)
     if isinstance(node.op, Conv) and node.op.groups > 1:
-        decision = choose(measure(matrix), matrix, only=("dense",))
+        decision = choose(stats, matrix, only=("dense",))
+        kept = "" if stats.zero_fraction < MIN_SAVING else "; weights of groups stay dense"
+        reason = decision.reason + kept
     else:
-        decision = choose(measure(matrix), matrix)
+        decision = choose(stats, matrix)
+        reason = decision.reason
     rows, cols = matrix.shape
-    return pm.Weights(rows=rows, cols=cols, groups=decision.groups), decision.reason
+    return pm.Weights(rows=rows, cols=cols, groups=decision.groups), reason
 
 
 def _folded_bias(node: Node, ins: tuple[Tensor, ...]) -> tuple[Array, Array]:
     """(b - zero point of x * sum(w), sum of |w|), each [rows]: kernels multiply stored inputs."""
     w, b = ins[1].data, ins[2].data
-    assert w is not None and b is not None
+    assert w is not None
+    assert b is not None
     matrix = w.reshape(w.shape[0], -1).astype(np.int64)
     bias = b.astype(np.int64) - ins[0].zero_point * matrix.sum(axis=1)
     if (np.abs(bias) >= 2**31).any():
         row = int(np.abs(bias).argmax())
+        reach = abs(int(bias[row]))
         raise Unsupported(
             node.name, type(node.op).__name__,
-            f"the sum of output channel {row} may reach {abs(int(bias[row])):,}, past int32", SCALES)
+            f"the sum of output channel {row} may reach {reach:,}, past int32", SCALES)
     return np.asarray(bias, np.int32), np.abs(matrix).sum(axis=1)
 
 
@@ -178,7 +184,9 @@ def _emit_mean(low: Lowered, node: Node) -> None:
 
 def _emit_softmax(low: Lowered, node: Node) -> None:
     assert isinstance(node.op, Softmax)
-    body = stages.softmax(node.op, low.graph.ins(node), low.graph.outs(node))
+    ins = low.graph.ins(node)
+    body = stages.softmax(node.op, ins, low.graph.outs(node))
+    check_stage(node.name, "SOFTMAX", body, ins[0].columns)
     low.drafts.append(Draft(
         node.inputs[0], pm.Load(), node.outputs[0], (DraftStage(body),), node.origin))
 

@@ -10,14 +10,14 @@ import numpy as np
 
 from edgesparse.errors import Unsupported
 from edgesparse.graph.ir import Array, Shape, Tensor
-from edgesparse.ops.activation import Activation, clamp_float, clamp_range
-from edgesparse.ops.base import Op, register
-from edgesparse.quantize.fixedpoint import Rounding, quantize_multipliers, requantize
+from edgesparse.ops.base import register
+from edgesparse.ops.linear import Linear
+from edgesparse.quantize.fixedpoint import quantize_multipliers
 
 
 @register
 @dataclass(frozen=True)
-class Conv(Op):
+class Conv(Linear):
     """y[t, m] = act(b[m] + sum over k, c of w[m, k, c] * x[t * stride + k * dilation - pad, c]).
 
     x  [1, T, C] or [1, H, W, C]; a 1-D convolution is H = 1. More than one image only between
@@ -35,10 +35,6 @@ class Conv(Op):
     pad: tuple[int, int, int, int] = (0, 0, 0, 0)
     """Zero-point rows and columns added: top, bottom, left, right."""
     groups: int = 1
-    activation: Activation = Activation.NONE
-    clamp: tuple[int, int] | None = None
-    """A further clamp in stored int8 units, inside the one of `activation`."""
-    rounding: Rounding = Rounding.DOUBLE
 
     def infer(self, ins: Sequence[Tensor]) -> tuple[Shape, ...]:
         x, w = ins[0], ins[1]
@@ -74,24 +70,6 @@ class Conv(Op):
         positions = out if len(x.shape) == 4 else out[1:]
         return ((x.shape[0], *positions, w.shape[0]),)
 
-    def float_ref(self, args: Sequence[Array]) -> tuple[Array, ...]:
-        x, w = args[0].astype(np.float64), args[1].astype(np.float64)
-        acc = self._accumulate(x, w)
-        if len(args) > 2:
-            acc = acc + args[2].astype(np.float64)
-        return (clamp_float(acc, self.activation),)
-
-    def int8_ref(
-        self, args: Sequence[Array], ins: Sequence[Tensor], outs: Sequence[Tensor]
-    ) -> tuple[Array, ...]:
-        x = args[0].astype(np.float64) - ins[0].zero_point
-        acc = self._accumulate(x, args[1].astype(np.float64)).astype(np.int64)
-        if len(args) > 2:
-            acc = acc + args[2].astype(np.int64)
-        factor = self.multipliers(ins, outs)
-        clamp = clamp_range(self.activation, outs[0], self.clamp)
-        return (requantize(acc, factor, outs[0].zero_point, clamp, self.rounding),)
-
     def multipliers(self, ins: Sequence[Tensor], outs: Sequence[Tensor]) -> tuple[Array, Array]:
         """Fixed-point scale per output channel: scale(x) * scale(w) / scale(y), in float64."""
         assert ins[1].quant is not None
@@ -102,10 +80,10 @@ class Conv(Op):
     def macs(self, ins: Sequence[Tensor], outs: Sequence[Tensor]) -> int:
         return outs[0].columns * int(np.prod(ins[1].shape))
 
-    def _accumulate(self, x: Array, w: Array) -> Array:
-        """Sum of products over patches; float64 is exact here (|sum| < 2**53)."""
+    def accumulate(self, x: Array, w: Array) -> Array:
+        """Over patches."""
         if x.shape[0] != 1:
-            return np.concatenate([self._accumulate(image[None], w) for image in x])
+            return np.concatenate([self.accumulate(image[None], w) for image in x])
         rows, kh, kw, per_group = w.shape
         span = ((kh - 1) * self.dilation[0] + 1, (kw - 1) * self.dilation[1] + 1)
         taps = windows(x, self.pad, span, 0)[

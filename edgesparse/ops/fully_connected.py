@@ -10,15 +10,15 @@ import numpy as np
 
 from edgesparse.errors import Unsupported
 from edgesparse.graph.ir import Array, Shape, Tensor
-from edgesparse.ops.activation import Activation, clamp_float, clamp_range
-from edgesparse.ops.base import Op, register
+from edgesparse.ops.base import register
 from edgesparse.ops.conv import check_symmetric
-from edgesparse.quantize.fixedpoint import Rounding, quantize_multipliers, requantize
+from edgesparse.ops.linear import Linear
+from edgesparse.quantize.fixedpoint import quantize_multipliers
 
 
 @register
 @dataclass(frozen=True)
-class FullyConnected(Op):
+class FullyConnected(Linear):
     """y[n, m] = act(b[m] + sum over k of w[m, k] * x[n, k]).
 
     x  [..., K], taken as [N, K] where N is all else
@@ -30,10 +30,6 @@ class FullyConnected(Op):
 
     tflite: ClassVar[tuple[str, ...]] = ("FULLY_CONNECTED",)
 
-    activation: Activation = Activation.NONE
-    clamp: tuple[int, int] | None = None
-    """A further clamp in stored int8 units, inside the one of `activation`."""
-    rounding: Rounding = Rounding.DOUBLE
     keep_dims: bool = False
 
     def infer(self, ins: Sequence[Tensor]) -> tuple[Shape, ...]:
@@ -49,23 +45,6 @@ class FullyConnected(Op):
                 w.name, "FullyConnected", f"an input of shape {list(x.shape)} does not fit weights "
                 f"of {depth} columns", "check the weight shape of this layer")
         return ((*x.shape[:-1], rows) if self.keep_dims else (x.size // depth, rows),)
-
-    def float_ref(self, args: Sequence[Array]) -> tuple[Array, ...]:
-        acc = self._accumulate(args[0].astype(np.float64), args[1].astype(np.float64))
-        if len(args) > 2:
-            acc = acc + args[2].astype(np.float64)
-        return (clamp_float(acc, self.activation),)
-
-    def int8_ref(
-        self, args: Sequence[Array], ins: Sequence[Tensor], outs: Sequence[Tensor]
-    ) -> tuple[Array, ...]:
-        x = args[0].astype(np.float64) - ins[0].zero_point
-        acc = self._accumulate(x, args[1].astype(np.float64)).astype(np.int64)
-        if len(args) > 2:
-            acc = acc + args[2].astype(np.int64)
-        factor = self.multipliers(ins, outs)
-        clamp = clamp_range(self.activation, outs[0], self.clamp)
-        return (requantize(acc, factor, outs[0].zero_point, clamp, self.rounding),)
 
     def multipliers(self, ins: Sequence[Tensor], outs: Sequence[Tensor]) -> tuple[Array, Array]:
         """Fixed-point scale per output: scale(x) * scale(w) / scale(y).
@@ -85,7 +64,6 @@ class FullyConnected(Op):
     def macs(self, ins: Sequence[Tensor], outs: Sequence[Tensor]) -> int:
         return outs[0].columns * ins[1].size
 
-    def _accumulate(self, x: Array, w: Array) -> Array:
-        """Sum of products; float64 is exact for integers here (|sum| < 2**53)."""
+    def accumulate(self, x: Array, w: Array) -> Array:
         y: Array = x.reshape(-1, w.shape[1]) @ w.T
         return y.reshape(*x.shape[:-1], w.shape[0]) if self.keep_dims else y

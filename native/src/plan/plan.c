@@ -1,12 +1,5 @@
 #include "plan/check.h"
 
-bool es_refuse(es_check *check, uint16_t invariant, int32_t index)
-{
-    check->fault.invariant = invariant;
-    check->fault.index = index;
-    return false;
-}
-
 /* I-6. An older core meets a newer plan here, or at the trailer. */
 static bool format_is_known(es_check *check)
 {
