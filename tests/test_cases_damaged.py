@@ -1,4 +1,4 @@
-"""The cases that break other tools, ../shared/cases/README.md: A11, damaged files on the command line.
+"""The cases that break other tools, ../shared/cases/README.md: A11, damaged files.
 
 One by one, with more kinds of damage: test_import_mutants.py and test_plan_open.py.
 """

@@ -173,6 +173,12 @@ def test_batch_normalization_before_a_conv_goes_unless_padding_sees_it(
     assert operators(rewritten(fold_batch_norm, f.graph(y))) == ["Conv"]
 
 
+def test_a_factor_with_other_readers_stays(f: GraphBuilder) -> None:
+    t = f.apply(Mul(), f.input(1, 5, 6), f.values(6))
+    graph = f.graph(f.conv(t, 3), f.apply(Mean((1,)), t))
+    assert rewritten(fold_batch_norm, graph) is graph
+
+
 def test_batch_normalization_before_a_dense_layer_goes_through_the_mean(f: GraphBuilder) -> None:
     y = f.apply(Mul(), f.input(1, 5, 6), f.values(6))
     y = f.apply(Mean((1,)), f.apply(Add(), y, f.values(6)))

@@ -331,6 +331,14 @@ def test_a_tensor_keeps_at_least_one_channel(b: GraphBuilder) -> None:
     assert kept(folded(b.graph(b.conv(y, 5))), y) == (0,)
 
 
+def test_a_dense_layer_with_a_scale_per_row_keeps_two_rows(b: GraphBuilder) -> None:
+    """With one it would have a single scale, whose multiplier is rounded otherwise."""
+    y = b.fully_connected(b.input(1, 4), 5)
+    set_rows(b, y, [0, 1, 2, 4])
+    after = folded(b.graph(b.fully_connected(y, 3)))
+    assert kept(after, y) == (0, 3)
+
+
 def test_shared_weights_stay_shared(b: GraphBuilder) -> None:
     y = b.conv(b.input(1, 9, 4), 4)
     set_rows(b, y, [1])
@@ -361,7 +369,7 @@ def test_an_operator_that_mixes_channels_needs_them_all(b: GraphBuilder, op: Sof
     assert kept(folded(graph), y) == (0, 1, 2, 3)
 
 
-@pytest.mark.parametrize(("width", "left"), [(70_000, 70_000), (60_000, 1)])
+@pytest.mark.parametrize(("width", "left"), [(70_000, 70_000), (60_000, 2)])
 def test_a_fold_that_could_overflow_the_bias_is_not_done(
     b: GraphBuilder, width: int, left: int
 ) -> None:

@@ -100,6 +100,14 @@ def test_what_is_there_twice_is_there_once_afterwards(b: GraphBuilder) -> None:
     assert operators(after) == ["LeakyRelu", "LeakyRelu", "Add", "Add"]
 
 
+def test_a_name_given_away_is_the_right_one_for_all_readers(b: GraphBuilder) -> None:
+    t = b.apply(LeakyRelu(0.5), b.input(1, 4, 2))
+    before = b.apply(Reshape((1, 4, 2)), t)
+    seen = b.apply(Reshape((1, 4, 2)), t)
+    graph = b.graph(seen, b.apply(LeakyRelu(0.1), before), b.apply(LeakyRelu(0.2), t))
+    assert operators(rewritten(eliminate_dead, graph)) == ["LeakyRelu"] * 3
+
+
 def test_equal_outputs_both_stay(b: GraphBuilder) -> None:
     x = b.input(1, 4, 2)
     graph = b.graph(*(b.apply(LeakyRelu(0.5), x) for _ in range(2)))
@@ -183,6 +191,13 @@ def test_a_sum_of_reshapes_is_a_reshape_of_the_sum(b: GraphBuilder) -> None:
     after = rewritten(sink_reshapes, b.graph(b.apply(Reshape((1, 4, 6)), y)))
     assert operators(after) == ["Add", "Mul", "Reshape", "Add", "Add", "Reshape"]
     assert {t.shape for t in after.tensors.values() if t.data is None} == {(1, 4, 6), (1, 4, 1, 6)}
+
+
+def test_a_reshape_stays_where_the_other_operand_fills_its_dimension(b: GraphBuilder) -> None:
+    wide = b.apply(Reshape((1, 1, 4, 6)), b.input(1, 4, 6))
+    y = b.apply(Add(), wide, b.values(1, 3, 4, 6), quant=b.quant())
+    z = b.apply(Add(), b.input(1, 3, 4, 6), wide, quant=b.quant())
+    assert operators(rewritten(sink_reshapes, b.graph(y, z))) == ["Reshape", "Add", "Add"]
 
 
 # conv1d

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from edgesparse.errors import GraphInvalid, Unsupported
 from edgesparse.graph.ir import Graph, Node
-from edgesparse.ops.conv import Conv
-from edgesparse.ops.fully_connected import FullyConnected
+from edgesparse.ops.linear import Linear
 
 REAL = ("float16", "float32")
 
@@ -35,7 +34,7 @@ def verify(graph: Graph, after: str = "import") -> None:
                 raise GraphInvalid(f"{where}: writes {name}, which has a value already")
             known.add(name)
         _shapes(graph, node, where)
-        if isinstance(node.op, (Conv, FullyConnected)):
+        if isinstance(node.op, Linear):
             _weights(graph, node, where)
     for name in graph.outputs:
         if name not in known:

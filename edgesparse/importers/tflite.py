@@ -18,7 +18,7 @@ from edgesparse.importers.tflite_schema import RawModel, RawOperator, RawTensor,
 UNKNOWN = ("this operator is not executed",
            "express it by supported operators, or do its work outside the model")
 STATE = ("it keeps state from one run to the next",
-         "export the model without state; edgesparse makes it streaming by itself")
+         "export the model without state, over one whole window")
 REFUSED = {
     "ASSIGN_VARIABLE": STATE,
     "CALL_ONCE": STATE,

@@ -229,6 +229,7 @@ def shape(call: Call) -> None:
 
 
 def fill(call: Call) -> None:
+    """FILL: shape and value are fixed at import, so it is a constant."""
     dims, value = call.integers(0), call.any(1)
     if value.data is None or value.size != 1:
         call.refuse(f"'{value.name}' is not a constant of one element")

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from edgesparse.graph.ir import Array, Graph, Node
-from edgesparse.ops.conv import Conv
 from edgesparse.ops.fully_connected import FullyConnected
+from edgesparse.ops.linear import Linear
 from edgesparse.passes.channel_links import Link, links
 from edgesparse.passes.linear_rows import Rows, linear_rows
 from edgesparse.passes.shrink_channels import shrink
@@ -42,16 +42,13 @@ def dead_channels(graph: Graph) -> Graph:
 
 
 def _kept(graph: Graph, rows: Mapping[str, Rows]) -> dict[str, Array]:
-    """Tensor -> bool [channels]: the fewest channels such that everyone has what it reads.
-
-    Every tensor keeps at least one.
-    """
+    """Tensor -> bool [channels]: the fewest channels such that everyone has what it reads."""
     kept = {name: np.zeros(t.channels, bool) for name, t in graph.tensors.items()}
     whole = {*graph.inputs, *graph.outputs}
     tied: list[tuple[Node, list[Link]]] = []
     for node in reversed(graph.nodes):
         ties = links(graph, node)
-        if isinstance(node.op, (Conv, FullyConnected)):
+        if isinstance(node.op, Linear):
             whole.update(node.inputs[1:])  # rows and columns are not channels
             ties = ties if node.outputs[0] in rows else None
         if ties is None:
@@ -68,10 +65,22 @@ def _kept(graph: Graph, rows: Mapping[str, Rows]) -> dict[str, Array]:
             for link in ties:
                 link.spread(kept)
         if _total(kept) == before:
-            empty = next((keep for keep in kept.values() if not keep.any()), None)
-            if empty is None:
+            few = next((k for name, k in kept.items() if k.sum() < _least(graph, name)), None)
+            if few is None:
                 return kept
-            empty[0] = True
+            few[np.argmin(few)] = True
+
+
+def _least(graph: Graph, name: str) -> int:
+    """How many channels a tensor has to keep.
+
+    A FullyConnected computes another multiplier for a single weight scale than for several.
+    """
+    maker = graph.producer.get(name)
+    if maker is None or not isinstance(maker.op, FullyConnected):
+        return 1
+    quant = graph.tensors[maker.inputs[1]].quant
+    return 2 if quant is not None and len(quant.scale) > 1 else 1
 
 
 def _total(kept: Mapping[str, Array]) -> int:

@@ -11,7 +11,7 @@ from edgesparse.graph.ir import Array, Graph, Node, Tensor
 from edgesparse.ops.activation import Activation
 from edgesparse.ops.add import Add
 from edgesparse.ops.conv import Conv
-from edgesparse.ops.fully_connected import FullyConnected
+from edgesparse.ops.linear import Linear
 from edgesparse.ops.mean import Mean
 from edgesparse.ops.mul import Mul
 from edgesparse.passes.fold_bias import (
@@ -72,7 +72,7 @@ def _before(graph: Graph, node: Node) -> Replacement | None:
     op, maker = node.op, graph.producer.get(node.inputs[0])
     if maker is None or not isinstance(maker.op, (Mul, Add)):
         return None
-    if not isinstance(op, (Conv, FullyConnected)) or graph.sole_consumer(node.inputs[0]) is None:
+    if not isinstance(op, Linear) or graph.sole_consumer(node.inputs[0]) is None:
         return None
     t, w, b = graph.ins(node)
     if t.dtype != "float32" or maker.op.activation is not Activation.NONE:
@@ -132,11 +132,11 @@ def _past_mean(graph: Graph, node: Node) -> Replacement | None:
     return None
 
 
-def _per_weight(op: Conv | FullyConnected, w: Tensor, constant: Array) -> Array | None:
+def _per_weight(op: Linear, w: Tensor, constant: Array) -> Array | None:
     """The number of its input channel for every weight, in a shape that broadcasts to w's."""
-    if isinstance(op, FullyConnected):
-        if w.shape[1] % len(constant):
-            return None
-        return np.tile(constant, w.shape[1] // len(constant))[None]
-    rows = w.shape[0] // op.groups
-    return np.repeat(constant.reshape(op.groups, -1), rows, axis=0)[:, None, None]
+    if isinstance(op, Conv):
+        rows = w.shape[0] // op.groups
+        return np.repeat(constant.reshape(op.groups, -1), rows, axis=0)[:, None, None]
+    if w.shape[1] % len(constant):
+        return None
+    return np.tile(constant, w.shape[1] // len(constant))[None]

@@ -10,8 +10,7 @@ from edgesparse.graph.edit import Replacement, fresh, origins, replace_nodes
 from edgesparse.graph.ir import Array, Graph, Node, Tensor
 from edgesparse.ops.activation import Activation
 from edgesparse.ops.add import Add, Sub, Sum
-from edgesparse.ops.conv import Conv
-from edgesparse.ops.fully_connected import FullyConnected
+from edgesparse.ops.linear import Linear
 
 
 def fold_bias(graph: Graph) -> Graph:
@@ -48,7 +47,7 @@ def _match(graph: Graph, node: Node) -> Replacement | None:
 def float_producer(graph: Graph, name: str) -> Node | None:
     """The float Conv or FullyConnected that makes `name` for one reader."""
     maker = graph.producer.get(name)
-    if maker is None or not isinstance(maker.op, (Conv, FullyConnected)):
+    if maker is None or not isinstance(maker.op, Linear):
         return None
     if graph.sole_consumer(name) is None or graph.tensors[name].dtype != "float32":
         return None
@@ -84,7 +83,7 @@ def with_constants(
         for i, value in values.items()
     }
     inputs = tuple(tensors[i].name if i in tensors else t for i, t in enumerate(maker.inputs))
-    assert isinstance(maker.op, (Conv, FullyConnected))
+    assert isinstance(maker.op, Linear)
     activation = activation_of(node)
     if activation is Activation.NONE:
         activation = maker.op.activation

@@ -11,13 +11,12 @@ from edgesparse.graph.ir import Graph, Node
 from edgesparse.ops.activation import Activation, clamp_range
 from edgesparse.ops.add import Sum
 from edgesparse.ops.base import Op
-from edgesparse.ops.conv import Conv
-from edgesparse.ops.fully_connected import FullyConnected
+from edgesparse.ops.linear import Linear
 from edgesparse.ops.mul import Mul
 from edgesparse.ops.pool import Pool
 from edgesparse.ops.unary import Relu, Unary
 
-CLAMPING = (Conv, FullyConnected, Pool)
+CLAMPING = (Linear, Pool)
 """Operators with a clamp besides their activation."""
 
 

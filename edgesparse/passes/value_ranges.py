@@ -16,6 +16,7 @@ from edgesparse.ops.add import Add, Sub
 from edgesparse.ops.conv import Conv
 from edgesparse.ops.fully_connected import FullyConnected
 from edgesparse.ops.layout import Layout
+from edgesparse.ops.linear import Linear
 from edgesparse.ops.mean import Mean
 from edgesparse.ops.mul import Mul
 from edgesparse.ops.pool import Pool
@@ -55,7 +56,7 @@ def _range(graph: Graph, node: Node, ranges: dict[str, Range]) -> Range | None:
     if any(t not in ranges for t in (*node.inputs[:1], *node.outputs)):
         return None  # float, or integers that are no activations
     op, ins, outs = node.op, graph.ins(node), graph.outs(node)
-    if isinstance(op, (Conv, FullyConnected)):
+    if isinstance(op, Linear):
         return _products(graph, node, ranges[node.inputs[0]])
 
     x = [ranges[t] for t in node.inputs]
