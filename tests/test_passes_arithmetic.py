@@ -119,7 +119,7 @@ def test_a_constant_minus_a_conv_stays(f: GraphBuilder) -> None:
 def test_a_sum_that_is_no_bias_stays(f: GraphBuilder) -> None:
     x = f.input(1, 5, 6)
     clipped = f.apply(Add(), f.conv(x, 4, activation=Activation.RELU), f.values(4))
-    per_position = f.apply(Add(), f.conv(x, 4), f.values(5, 4))
+    per_position = f.apply(Add(), f.conv(x, 5), f.values(5, 1))
     y = f.conv(x, 4)
     twice = f.apply(Add(), f.apply(Add(), y, f.values(4)), y)
     graph = f.graph(clipped, per_position, twice)

@@ -31,6 +31,7 @@ from edgesparse.passes.conv1d import conv1d
 from edgesparse.passes.dilated_conv import dilated_conv
 from edgesparse.passes.eliminate_dead import eliminate_dead
 from edgesparse.passes.explicit_padding import explicit_padding
+from edgesparse.passes.limit_padding import limit_padding
 from edgesparse.passes.merge_reshapes import merge_reshapes
 from edgesparse.passes.pipeline import CANONICAL, Pass, run_passes
 from edgesparse.passes.sink_reshapes import sink_reshapes
@@ -399,3 +400,32 @@ def test_a_triple_that_renames_the_scale_stays(b: GraphBuilder) -> None:
     x = b.apply(SpaceToBatch((2,), ((4, 0),)), b.input(1, 16, 3), quant=b.quant(5))
     graph = b.graph(b.apply(BatchToSpace((2,), ((0, 0),)), b.conv(x, 4, (1, 3))))
     assert rewritten(dilated_conv, graph) is graph
+
+
+# limit_padding
+
+
+@pytest.mark.parametrize("rank3", [True, False])
+def test_padding_as_long_as_the_kernel_becomes_a_pad(b: GraphBuilder, rank3: bool) -> None:
+    x = b.input(1, 6, 2) if rank3 else b.input(1, 5, 6, 2)
+    pad = (0, 0, 4, 3) if rank3 else (2, 0, 4, 3)
+    y = b.conv(x, 3, (1, 2), pad=pad, dilation=(1, 2))
+    after = rewritten(limit_padding, b.graph(y))
+    assert operators(after) == ["Pad", "Conv"]
+    op = after.nodes[1].op
+    assert isinstance(op, Conv)
+    assert op.pad == (0, 0, 2, 2)
+
+
+def test_two_convolutions_with_long_padding_on_one_input_are_both_kept_right(
+    b: GraphBuilder,
+) -> None:
+    x = b.input(1, 6, 2)
+    sides = [b.conv(x, 3, pad=(0, 0, n, 0), quant=b.tensors[x].quant) for n in (2, 2)]
+    after = rewritten(limit_padding, b.graph(b.apply(Add(), *sides)))
+    assert operators(after) == ["Pad", "Conv", "Pad", "Conv", "Add"]
+
+
+def test_padding_shorter_than_the_kernel_stays(b: GraphBuilder) -> None:
+    y = b.conv(b.input(1, 6, 2), 3, (1, 3), pad=(0, 0, 2, 2))
+    assert operators(rewritten(limit_padding, b.graph(y))) == ["Conv"]

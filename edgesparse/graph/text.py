@@ -38,7 +38,8 @@ def _node(graph: Graph, node: Node) -> str:
 def _op(op: Op) -> str:
     """Name and attributes; a byte string stands as its checksum."""
     parts = []
-    for f in fields(op):  # type: ignore[arg-type]  # every operator is a dataclass
+    # Every operator is a dataclass. By name: who inherits what from whom is nobody's matter here.
+    for f in sorted(fields(op), key=lambda f: f.name):  # type: ignore[arg-type]
         value = getattr(op, f.name)
         if value == f.default:
             continue

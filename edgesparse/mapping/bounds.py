@@ -52,5 +52,5 @@ def _check(where: str, operator: str, worst: Array | int, shift: Array | int) ->
         channel = int(np.argmax(np.where(shift > 30, np.inf, reach)))
         raise Unsupported(
             where, operator,
-            f"scaling the sum of output channel {channel} by 2**{int(shift.flat[channel])} leaves "
+            f"scaling a sum of output channel {channel} by 2**{int(shift.flat[channel])} leaves "
             "int32", SCALES)

@@ -17,6 +17,7 @@ from edgesparse.passes.fold_batch_norm import fold_batch_norm
 from edgesparse.passes.fold_bias import fold_bias
 from edgesparse.passes.fold_constants import fold_constants
 from edgesparse.passes.fuse_activation import fuse_activation
+from edgesparse.passes.limit_padding import limit_padding
 from edgesparse.passes.merge_reshapes import merge_reshapes
 from edgesparse.passes.move_quantization import move_quantization
 from edgesparse.passes.peel_float_io import peel_float_io
@@ -61,6 +62,8 @@ INT8: tuple[Pass, ...] = (
     dead_channels,
     # Bypassed constants, and nodes that dead_channels made equal.
     eliminate_dead,
+    # Last: the passes before read padding as an attribute, and only a plan minds how much.
+    limit_padding,
 )
 """For a model whose activations are int8: as imported, or after quantization."""
 
