@@ -76,7 +76,8 @@ def convert_model(
     data, name = read_file(model)
     graph, quantization = int8_graph(data, name, options)
     assembled = assemble(
-        lower(graph), machine.name, _producer(), _options_text(options), options.seed)
+        lower(graph), machine.name, _producer(),
+        _options_text(options, quantization is not None), options.seed)
     finished = replace(assembled.model, config=machine.config)
     if options.golden:
         finished = replace(finished, golden=_golden(finished, options.seed))
@@ -152,5 +153,7 @@ def _producer() -> str:
     return f"edgesparse {version('edgesparse')}"
 
 
-def _options_text(options: Options) -> str:
-    return json.dumps({"method": options.method, "seed": options.seed}, sort_keys=True)
+def _options_text(options: Options, quantized: bool) -> str:
+    """The method only where it was used: the plan of an int8 model does not depend on it."""
+    method = {"method": options.method} if quantized else {}
+    return json.dumps({**method, "seed": options.seed}, sort_keys=True)

@@ -89,6 +89,13 @@ def test_the_same_conversion_gives_the_same_bytes(tmp_path: Path) -> None:
     assert (tmp_path / "a.esp").read_bytes() == (tmp_path / "b.esp").read_bytes()
 
 
+def test_the_method_of_calibration_does_not_touch_an_int8_model(tmp_path: Path) -> None:
+    for method in ("minmax", "percentile:99.9"):
+        path = tmp_path / f"{method[:3]}.esp"
+        assert Ran("convert", ECG, "-o", path, "--method", method).code == 0
+        assert path.read_bytes() == es.convert(ECG).data
+
+
 def test_folded_channels_are_said(models_dir: Path, tmp_path: Path) -> None:
     model = models_dir / "mlperf" / "mlperf_vww_int8.tflite"
     ran = Ran("convert", model, "-o", tmp_path / "vww.esp")

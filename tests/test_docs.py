@@ -59,9 +59,9 @@ def refusals_at_import() -> Iterator[str]:
     """The texts that are passed to refuse(), with what is filled in cut out."""
     for module in (tflite_call, tflite_layout, tflite_ops):
         for node in ast.walk(ast.parse(Path(str(module.__file__)).read_text())):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-                if node.func.attr == "refuse" and not isinstance(node.args[0], ast.Name):
-                    yield ast.unparse(node.args[0])
+            if (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+                    and node.func.attr == "refuse" and not isinstance(node.args[0], ast.Name)):
+                yield ast.unparse(node.args[0])
 
 
 def test_the_list_of_operators_has_every_refusal_of_the_importer() -> None:
@@ -75,6 +75,33 @@ def test_the_list_of_operators_has_every_refusal_of_the_importer() -> None:
         for part in parts:
             if isinstance(part, ast.Constant):
                 assert str(part.value) in page, text
+
+
+# ---- figures that come from docs/MODELS.md -------------------------------------------------------
+
+
+def model_row(name: str) -> dict[str, str]:
+    """A line of the table by the heads of its columns."""
+    rows = [[cell.strip() for cell in line.strip("|").split("|")]
+            for line in (ROOT / "docs" / "MODELS.md").read_text().splitlines()
+            if line.startswith("| ")]
+    (found,) = (row for row in rows if row[0].endswith(name))
+    return dict(zip(rows[0], found, strict=True))
+
+
+def number(text: str) -> int:
+    return int(text.replace(",", ""))
+
+
+def test_quoted_figures_are_those_of_the_table() -> None:
+    readme, design = (ROOT / "README.md").read_text(), (ROOT / "docs" / "DESIGN.md").read_text()
+    vww, ecg = model_row("vww_int8"), model_row("ecg_c48_4x1_75")
+    assert (f"{number(vww['.tflite']) / 1000:.0f} KB to {number(vww['plan']) / 1000:.0f} KB"
+            in readme)
+    assert (f"{number(ecg['nonzero MACs']) / 1e6:.2f} M against {number(ecg['MACs']) / 1e6:.2f} M"
+            in readme)
+    assert f"{model_row('arm_kws_lstm_s')['plan']} bytes instead of" in design
+    assert f"{model_row('ic_resnet8_int8')['RAM']} bytes of RAM" in design
 
 
 # ---- commands ------------------------------------------------------------------------------------
@@ -227,12 +254,13 @@ def missing_files(document: Path) -> list[str]:
         if not (document.parent / link).exists()]
     for name in NAMED.findall(text):
         wanted = re.sub(r"<\w+>", "*", name).rstrip("/")
-        if "/" in wanted and wanted.split("/")[0] in tops:
-            if not any(matches(path, wanted) for path in tracked):
-                missing.append(name)
-        elif "/" not in wanted and wanted.endswith(SUFFIXES) and "*" not in wanted:
-            if not any(path.name == wanted for path in tracked):
-                missing.append(name)
+        if "/" in wanted:
+            there = wanted.split("/")[0] not in tops or any(matches(p, wanted) for p in tracked)
+        else:
+            there = "*" in wanted or not wanted.endswith(SUFFIXES) or any(
+                path.name == wanted for path in tracked)
+        if not there:
+            missing.append(name)
     return missing
 
 

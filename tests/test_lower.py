@@ -163,6 +163,15 @@ def test_an_elementwise_result_takes_the_bytes_of_a_dying_operand(b: GraphBuilde
     assert_exact(graph, assembled)
 
 
+def test_a_chain_longer_than_a_tail_goes_on_in_a_second_step(b: GraphBuilder) -> None:
+    x = y = b.input(1, 5, 4)
+    for _ in range(20):
+        y = b.apply(Add(), y, b.values(1, 1, 4), quant=b.tensors[x].quant)
+    assembled = plan_of(b.graph(y))
+    assert [len(s.branches[0].stages) for s in assembled.model.steps] == [16, 4]
+    assert_exact(b.graph(y), assembled)
+
+
 def test_operands_broadcast_without_copies_along_channels_columns_and_both(
     b: GraphBuilder,
 ) -> None:

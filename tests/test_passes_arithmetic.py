@@ -330,6 +330,13 @@ def test_what_moves_between_dequantize_and_quantize_meets_them(b: GraphBuilder) 
     assert operators(after) == ["Lut", "Reshape"]
 
 
+def test_half_precision_values_are_moved_as_they_are(f: GraphBuilder) -> None:
+    half = f.constant(f.rng.normal(size=(3, 4)).astype(np.float16))
+    y = f.apply(Reshape((1, 3, 4)), f.apply(Dequantize(), half, dtype="float32"))
+    graph = f.graph(f.apply(Add(), f.input(1, 3, 4), y))
+    assert rewritten(move_quantization, graph) is graph
+
+
 def test_float_inputs_and_outputs_are_peeled(b: GraphBuilder) -> None:
     x = real_input(b, 1, 8, 6)
     y = b.conv(b.apply(Quantize(), x, **int8(b)), 4)

@@ -39,6 +39,8 @@ from edgesparse.sparsity.choose import MIN_SAVING, choose
 from edgesparse.sparsity.measure import measure
 
 Binary = (Add, Sub, Mul)
+MAX_STAGES = 16
+"""A branch holds no more (PLAN_FORMAT.md, I-7)."""
 
 
 @dataclass
@@ -358,7 +360,7 @@ def _with_tail(low: Lowered, draft: Draft, written: set[str], merged: set[int]) 
     """Append the elementwise nodes that follow, as long as each fusion is legal."""
     while True:
         node = low.graph.sole_consumer(draft.output) if draft.output in low.graph.tensors else None
-        if node is None:
+        if node is None or len(draft.stages) == MAX_STAGES:
             return draft
         stage = _tail_stage(low, node, draft.output, written)
         if stage is None:

@@ -32,14 +32,13 @@ def _match(graph: Graph, node: Node) -> Replacement | None:
         return None
     x = graph.tensors[node.inputs[0]]
     top, bottom, left, right = over
-    before, after = ((0, top, left, 0), (0, bottom, right, 0))
+    pad = Pad((0, top, left, 0), (0, bottom, right, 0))
     if len(x.shape) == 3:
-        before, after = ((0, left, 0), (0, right, 0))
-    pad = Pad(before, after)
+        pad = Pad((0, left, 0), (0, right, 0))
     name = fresh(graph, f"{node.outputs[0]}/padded")
     padded = replace(x, name=name, shape=pad.infer((x,))[0], data=None)
-    rest = tuple(p - o for p, o in zip(node.op.pad, over))
-    conv = replace(node.op, pad=rest)
+    rest = [p - o for p, o in zip(node.op.pad, over)]
+    conv = replace(node.op, pad=(rest[0], rest[1], rest[2], rest[3]))
     return Replacement(
         (
             Node(pad, (x.name,), (padded.name,), node.origin),
