@@ -59,9 +59,9 @@ __attribute__((naked)) static void fault(void)
 
 __attribute__((section(".vectors"), used)) static void *const vectors[16] = {
     __stack_top,   (void *)board_reset, (void *)fault, (void *)fault,
-    (void *)fault, (void *)fault,    (void *)fault, (void *)fault,
-    (void *)fault, (void *)fault,    (void *)fault, (void *)fault,
-    (void *)fault, (void *)fault,    (void *)fault, (void *)fault,
+    (void *)fault, (void *)fault,       (void *)fault, (void *)fault,
+    (void *)fault, (void *)fault,       (void *)fault, (void *)fault,
+    (void *)fault, (void *)fault,       (void *)fault, (void *)fault,
 };
 
 void board_reset(void)
