@@ -8,11 +8,12 @@ from typing import Annotated, Any
 import typer
 
 from edgesparse.cli.console import amount, emit, fail, percent, say, stderr, table
-from edgesparse.cli.files import check_writable, write_whole
+from edgesparse.cli.files import check_writable
 from edgesparse.cli.layers import io_text, layer_json, layer_table, plan_json, totals
 from edgesparse.cli.names import short_names
 from edgesparse.convert import Conversion, Options, check, convert_model, read_file
 from edgesparse.errors import BadInput
+from edgesparse.files import write_whole
 from edgesparse.footprint import model_cost
 from edgesparse.graph.ir import Array
 from edgesparse.importers.tflite import import_tflite

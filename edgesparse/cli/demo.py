@@ -9,7 +9,7 @@ import typer
 from rich.text import Text
 
 from edgesparse.cli.console import amount, emit, percent, progress, say, stderr, stdout, table
-from edgesparse.cli.files import check_writable, write_whole
+from edgesparse.cli.files import check_writable
 from edgesparse.cli.layers import totals
 from edgesparse.demo.ecg import (
     EcgResult,
@@ -21,6 +21,7 @@ from edgesparse.demo.ecg import (
 )
 from edgesparse.demo.ecg_picture import STYLES, draw_picture, liveliest, terminal_strip
 from edgesparse.demo.ecg_signal import CLASSES, SAMPLE_RATE_HZ
+from edgesparse.files import write_whole
 
 NAMES = {"N": "normal", "S": "supraventricular early", "V": "ventricular early"}
 STRIP_S = 10

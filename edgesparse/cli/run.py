@@ -10,8 +10,9 @@ import numpy as np
 import typer
 
 from edgesparse.cli.console import emit, say, stderr
-from edgesparse.cli.files import check_writable, open_plan, write_whole
+from edgesparse.cli.files import check_writable, open_plan
 from edgesparse.errors import BadInput
+from edgesparse.files import write_whole
 from edgesparse.graph.ir import Array
 from edgesparse.plan.plan import Plan
 from edgesparse.runtime.session import Inputs, Session

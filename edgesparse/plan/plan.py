@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 from edgesparse.errors import BadInput
+from edgesparse.files import write_whole
 from edgesparse.graph.ir import Shape
 from edgesparse.plan import model as pm
 from edgesparse.plan.read import flatbuffer_of, read_plan
@@ -94,9 +95,9 @@ class Plan:
             raise BadInput(f"{path}: {error.strerror or error}") from error
 
     def save(self, path: str | Path) -> None:
-        """Raises BadInput when the file cannot be written."""
+        """Write the file whole or not at all. Raises BadInput when it cannot be written."""
         try:
-            Path(path).write_bytes(self.data)
+            write_whole(Path(path), lambda file: file.write(self.data))
         except OSError as error:
             raise BadInput(f"{path}: {error.strerror or error}") from error
 
