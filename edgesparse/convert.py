@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 
-from edgesparse.errors import BadInput, DoesNotFit
+from edgesparse.errors import BadInput, DoesNotFit, UnsupportedModel
 from edgesparse.graph.ir import Array, Graph
 from edgesparse.importers.tflite import check_tflite, import_tflite
 from edgesparse.mapping.assemble import assemble
@@ -22,6 +22,7 @@ from edgesparse.plan.plan import Plan
 from edgesparse.plan.write import write_plan
 from edgesparse.quantize.calibrate import DEFAULT_METHOD, calibrate
 from edgesparse.quantize.lower_int8 import quantize_graph
+from edgesparse.quantize.ranges import Method
 from edgesparse.quantize.report import QuantReport, quantization_report
 from edgesparse.runtime.native import NativePlan
 from edgesparse.target import Target, load_target
@@ -72,6 +73,7 @@ def convert_model(
 ) -> Conversion:
     """As convert(), with the report."""
     options = options or Options()
+    Method.parse(options.method)
     machine = load_target(target)
     data, name = read_file(model)
     graph, quantization = int8_graph(data, name, options)
@@ -98,9 +100,24 @@ def int8_graph(data: bytes, name: str, options: Options) -> tuple[Graph, QuantRe
 
 
 def check(model: str | Path | bytes) -> tuple[str, ...]:
-    """Everything in `model` that edgesparse does not execute, one line each; empty: it converts."""
+    """Everything in `model` that edgesparse does not execute, one line each; empty: it converts.
+
+    An int8 model is taken through the whole way; what a float model becomes depends on its
+    calibration, so of it only the operators are judged.
+    """
     data, name = read_file(model)
-    return tuple(str(issue) for issue in check_tflite(data, name))
+    issues = tuple(str(issue) for issue in check_tflite(data, name))
+    if issues:
+        return issues
+    try:
+        graph = run_passes(import_tflite(data, name))
+        if not is_float(graph):
+            assemble(lower(graph), "host", "", "")
+    except UnsupportedModel as refused:
+        return tuple(str(issue) for issue in refused.issues)
+    except DoesNotFit as refused:
+        return (str(refused),)
+    return ()
 
 
 def read_file(model: str | Path | bytes) -> tuple[bytes, str]:
@@ -124,8 +141,8 @@ def _quantize(graph: Graph, options: Options) -> tuple[Graph, QuantReport]:
     if options.calibration is None:
         inputs = ", ".join(f"{t} {list(graph.tensors[t].shape)}" for t in graph.inputs)
         raise BadInput(
-            f"{graph.name} is a float model: give typical inputs with --calibrate X.npz "
-            f"(arrays [samples, ...] float32 for {inputs})")
+            f"{graph.name} is a float model: give typical inputs with --calibrate X.npz, or "
+            f"Options(calibration=...) from Python: float32 [samples, ...] for {inputs}")
     ranges = calibrate(graph, options.calibration, options.method)
     quantized = quantize_graph(graph, ranges)
     return quantized, quantization_report(graph, quantized, options.calibration)

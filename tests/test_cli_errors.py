@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 
 import edgesparse as es
 from command_line import ECG, Ran
+from edgesparse.files import write_whole
 
 
 @pytest.fixture(scope="module")
@@ -141,3 +143,48 @@ def test_version_and_help_exit_with_0() -> None:
     assert Ran("--version").out == f"edgesparse {es.__version__}\n"
     for arguments in ([], ["convert"], ["inspect"], ["run"], ["verify"], ["doctor"], ["demo"]):
         assert Ran(*arguments, "--help").code == 0
+
+
+def test_the_model_itself_is_no_place_for_the_plan(tmp_path: Path) -> None:
+    model = tmp_path / "m.tflite"
+    model.write_bytes(Path(ECG).read_bytes())
+    (tmp_path / "link.esp").symlink_to(model)
+    for output in (model, tmp_path / "link.esp"):
+        refused(Ran("convert", model, "-o", output), "this is the input")
+    assert model.read_bytes() == Path(ECG).read_bytes()
+
+
+def test_a_link_stays_a_link_and_its_target_is_written(tmp_path: Path) -> None:
+    (tmp_path / "real.esp").write_bytes(b"old")
+    (tmp_path / "link.esp").symlink_to("real.esp")
+    assert Ran("convert", ECG, "-o", tmp_path / "link.esp").code == 0
+    assert (tmp_path / "link.esp").is_symlink()
+    assert (tmp_path / "real.esp").read_bytes()[4:8] == b"ESPL"
+
+
+def test_a_pipe_is_written_and_not_replaced(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    write_whole(pipe, lambda file: file.write(b"plan"))
+    assert os.read(reader, 100) == b"plan"
+    assert pipe.is_fifo()
+    os.close(reader)
+
+
+def test_a_refused_plan_is_named(tmp_path: Path, plan: Path) -> None:
+    broken = tmp_path / "mine.esp"
+    broken.write_bytes(plan.read_bytes()[:-1])
+    refused(Ran("inspect", broken), "mine.esp", "I-")
+
+
+def test_an_unknown_method_is_refused_for_every_model(tmp_path: Path) -> None:
+    refused(Ran("convert", ECG, "-o", tmp_path / "x.esp", "--method", "foo"), "foo", "minmax")
+
+
+def test_output_survives_a_terminal_that_cannot_show_it(plan: Path) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-m", "edgesparse", "inspect", str(plan)], capture_output=True,
+        env={**os.environ, "PYTHONIOENCODING": "ascii"}, check=False)
+    assert ran.returncode == 0, ran.stderr
+    assert b"Traceback" not in ran.stderr

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from edgesparse.errors import Unsupported, UnsupportedModel
+from edgesparse.errors import DoesNotFit, Unsupported, UnsupportedModel
 from edgesparse.graph.evaluate import evaluate
 from edgesparse.graph.ir import Graph, Quant
 from edgesparse.mapping.assemble import Assembled, assemble
@@ -297,3 +297,23 @@ def test_a_depthwise_conv_stays_dense(b: GraphBuilder) -> None:
     source = plan_of(b.graph(y)).model.steps[0].source
     assert isinstance(source, pm.Mac)
     assert source.weights.groups[0].encoding is pm.Encoding.DENSE
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes"), [((1, 1, 14, 2), (1,)), ((1, 7, 1), (2,)), ((1, 1, 1, 1), (3,))])
+def test_a_mean_over_ones_is_a_rescaling(
+    b: GraphBuilder, shape: tuple[int, ...], axes: tuple[int, ...]
+) -> None:
+    y = b.apply(Mean(axes), b.input(*shape), quant=b.quant())
+    assert [s[0] for s in stages(plan_of(b.graph(y)))] == ["Load"]
+    assert_exact(b.graph(y), plan_of(b.graph(y)))
+
+
+def test_what_a_plan_cannot_hold_is_refused_by_name(b: GraphBuilder) -> None:
+    wide = b.apply(Relu(Activation.RELU), b.input(1, 70_000))
+    with pytest.raises(DoesNotFit, match=r"x0: its last dimension is 70,000.*65,535"):
+        plan_of(b.graph(wide))
+    many = GraphBuilder(np.random.default_rng(0))
+    outputs = [many.apply(Relu(Activation.RELU), many.input(1, 2)) for _ in range(65)]
+    with pytest.raises(DoesNotFit, match=r"65 inputs.*64"):
+        plan_of(many.graph(*outputs))

@@ -8,12 +8,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from edgesparse.errors import PlanInvalid
 from edgesparse.graph.ir import Array
 from edgesparse.plan import model as pm
 from edgesparse.plan.interpret import Interpreter
 from edgesparse.plan.plan import Plan
 from edgesparse.plan.write import write_plan
 from edgesparse.quantize.fixedpoint import Rounding, multiply, quantize_multipliers
+from edgesparse.runtime.native import NativePlan
 from edgesparse.runtime.session import Session
 from edgesparse.sparsity.formats import Bitmask, Bsr, DeltaCsr, Dense, Format, Nm
 from plan_builder import (
@@ -368,3 +370,18 @@ def test_scratch_is_asked_for_exactly_where_a_mac_must_gather() -> None:
     assert must_gather(row, replace(plain, pitch=9))
     assert must_gather(row, replace(plain, ring=0, ring_role=pm.RingRole.VIEW))
     assert must_gather(one, replace(plain, layout=pm.Layout.PLANAR, pitch=9))
+
+
+@pytest.mark.parametrize("wide", [1, 40])
+def test_a_branch_may_not_stand_on_an_input_that_others_read(wide: int) -> None:
+    """A Load may repeat its only channel for all branches: in place it would be overwritten."""
+    b = PlanBuilder()
+    x = b.input(8, 1)
+    in_place = b.same_place(x)
+    b.outputs.append(pm.Io(tensor=in_place))
+    y = b.output(8, wide)
+    lut = pm.Lut(table=(-1 - np.arange(-128, 128)).astype(np.int8))
+    b.step(pm.Load(), x, pm.Branch(channels=1, output=in_place, stages=(lut,)),
+           pm.Branch(first_channel=1, channels=wide, output=y))
+    with pytest.raises(PlanInvalid, match="I-24"):
+        NativePlan(write_plan(b.plan()))

@@ -274,3 +274,33 @@ def test_profile() -> None:
     session.profile(on=False)
     session.run(x)
     assert [t.runs for t in session.times()] == [0, 0]
+
+
+@pytest.mark.parametrize("x", [None, 3, np.int8(3), "x"])
+def test_inputs_that_are_no_arrays_are_refused(x: object) -> None:
+    with pytest.raises(BadInput, match="an array"):
+        Session(small()).run(x)  # type: ignore[arg-type]
+
+
+def test_what_is_no_plan_is_refused() -> None:
+    with pytest.raises(BadInput, match="a Plan"):
+        Session(small().data)  # type: ignore[arg-type]
+
+
+def test_threads_that_share_a_session_take_turns() -> None:
+    plan = small()
+    session = Session(plan)
+    rng = np.random.default_rng(2)
+    feeds = [[values(rng, 300, 4, 3), values(rng, 300, 4, 3)] for _ in range(8)]
+    alone = [Session(plan).run(feed) for feed in feeds]
+    with ThreadPoolExecutor(8) as pool:
+        together = list(pool.map(session.run, feeds))
+    for one, other in zip(alone, together):
+        for a, c in zip(one, other):
+            np.testing.assert_array_equal(a, c)
+
+
+def test_a_plan_shows_itself_in_one_line() -> None:
+    text = repr(small())
+    assert text.startswith("Plan(")
+    assert len(text) < 120

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import io
+import sys
 from typing import Annotated, Any
 
 import typer
@@ -62,4 +64,7 @@ app.add_typer(demo.demo, name="demo")
 
 def main() -> None:
     """Entry point of the `edgesparse` program."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal without our characters shows "?"
     app()

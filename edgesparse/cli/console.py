@@ -30,14 +30,20 @@ def stderr() -> Console:
     return Console(stderr=True, highlight=False, emoji=False, markup=False)
 
 
+def printable(text: str) -> str:
+    """`text` without what a terminal would obey: names come from files of others."""
+    return "".join(c if c == "\n" or c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+
+
 def say(line: str = "", style: str = "") -> None:
     """One line of the user's, never cut and never taken for markup."""
-    stdout().print(Text(line, style), soft_wrap=True)
+    stdout().print(Text(printable(line), style), soft_wrap=True)
 
 
 def fail(message: str) -> None:
     """An error; its first word is red where there is colour."""
-    stderr().print(Text.assemble(("error: ", "bold red"), message), soft_wrap=True)
+    stderr().print(
+        Text.assemble(("error: ", "bold red"), printable(message)), soft_wrap=True)
 
 
 def emit(data: Any) -> None:
@@ -88,7 +94,7 @@ def shortened(text: Text, room: int) -> Text:
 
 
 def _cell(value: Cell) -> Text:
-    return value if isinstance(value, Text) else Text(_text(value))
+    return value if isinstance(value, Text) else Text(printable(_text(value)))
 
 
 def _text(cell: Cell) -> str:

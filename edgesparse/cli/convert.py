@@ -41,7 +41,10 @@ def convert(
         bool, typer.Option("--check", help="List everything unsupported; write nothing.")] = False,
     dump_after: Annotated[
         list[str] | None, typer.Option(help="Print the graph after this pass.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of the memory planner and the self test.")] = 0,
+    seed: Annotated[
+        int,
+        typer.Option(min=0, max=2**31 - 1, help="Of the memory planner and the self test."),
+    ] = 0,
     golden: Annotated[
         bool, typer.Option("--golden/--no-golden", help="Store a self test in the plan.")] = True,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
@@ -52,7 +55,7 @@ def convert(
         return
     if output is None:
         raise BadInput("-o PLAN is missing: where shall the plan go? (--check writes nothing)")
-    check_writable(output, "-o")
+    check_writable(output, "-o", model, *((calibrate,) if calibrate else ()))
     load_target(target)
     options = Options(
         calibration=calibration_of(model, calibrate), method=method, golden=golden, seed=seed,
@@ -71,7 +74,7 @@ def _check(model: Path, as_json: bool) -> None:
     if as_json:
         emit({"model": str(model), "unsupported": list(issues)})
     elif not issues:
-        say(f"{model}: everything in it is supported")
+        say(f"{model}: everything in it is supported; a float model needs --calibrate to convert")
     if issues:
         if not as_json:
             fail(f"{model}: {len(issues)} unsupported part{'s' if len(issues) > 1 else ''}")

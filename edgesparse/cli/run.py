@@ -29,7 +29,7 @@ def run(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
 ) -> None:
     """Run a plan: int8 inputs as stored, float inputs quantized."""
-    check_writable(output, "--output")
+    check_writable(output, "--output", source, plan)
     loaded = open_plan(plan)
     if len(loaded.outputs) > 1 and output.suffix == ".npy":
         names = ", ".join(io.name for io in loaded.outputs)

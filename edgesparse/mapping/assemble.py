@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from edgesparse.mapping.draft import WINDOWS, Draft
+from edgesparse.mapping.limits import check_limits
 from edgesparse.mapping.lower import Lowered
 from edgesparse.mapping.memory import Buffer, MemoryPlan, align, plan_memory
 from edgesparse.mapping.views import View
@@ -26,7 +27,7 @@ class Assembled:
 
 
 def assemble(low: Lowered, target: str, producer: str, options: str, seed: int = 0) -> Assembled:
-    """Plan the arena and number everything. Deterministic."""
+    """Plan the arena and number everything. Deterministic. Raises DoesNotFit."""
     roots = _merge_in_place(low)
     buffers = list(_buffers(low, roots))
     scratch = [_scratch_bytes(low, draft) for draft in low.drafts]
@@ -64,6 +65,7 @@ def assemble(low: Lowered, target: str, producer: str, options: str, seed: int =
             outputs=graph.output_names or graph.outputs,
         ),
     )
+    check_limits(model)
     return Assembled(model, memory, tuple(draft.reason for draft in low.drafts))
 
 

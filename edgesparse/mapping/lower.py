@@ -8,7 +8,7 @@ that is no alias becomes a Copy step.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -174,6 +174,9 @@ def _emit_mean(low: Lowered, node: Node) -> None:
     rank = len(x.shape)
     axes = {axis % rank for axis in node.op.axes}
     needed = {d for d in range(rank - 1) if x.shape[d] > 1}
+    if all(x.shape[axis] == 1 for axis in axes):
+        _emit_rescale(low, node)
+        return
     if not needed <= axes or rank - 1 in axes:
         raise Unsupported(
             node.name, "MEAN", f"over dimensions {sorted(axes)} of {list(x.shape)}; allowed is the "
@@ -181,6 +184,20 @@ def _emit_mean(low: Lowered, node: Node) -> None:
     body = stages.mean(node.op, (x,), (y,))
     check_stage(node.name, "MEAN", body, x.columns)
     out = _as_matrix_result(low, y.name, 1, x.channels)
+    low.drafts.append(Draft(node.inputs[0], pm.Load(), out, (DraftStage(body),), node.origin))
+
+
+def _emit_rescale(low: Lowered, node: Node) -> None:
+    """A mean over nothing but ones: each value by itself, in another scale."""
+    assert isinstance(node.op, Mean)
+    x, y = low.graph.ins(node)[0], low.graph.outs(node)[0]
+    every = replace(x, shape=(1,) * len(x.shape))
+    table = [
+        node.op.int8_ref((np.full(every.shape, v, np.int8),), (every,), (y,))[0].item()
+        for v in range(-128, 128)
+    ]
+    body = stages.unary(np.array(table))
+    out = _as_matrix_result(low, y.name, x.columns, x.channels)
     low.drafts.append(Draft(node.inputs[0], pm.Load(), out, (DraftStage(body),), node.origin))
 
 

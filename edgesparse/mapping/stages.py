@@ -164,4 +164,6 @@ def _check_batch(x: Tensor, operator: str) -> None:
 def _check_limits(fields: dict[str, int], where: str) -> None:
     for name, value in fields.items():
         if value > LIMIT:
-            raise DoesNotFit(f"{where}: {name} is {value:,}; a plan holds up to {LIMIT:,}")
+            raise DoesNotFit(
+                f"{where}: {name} is {value:,}; a plan holds up to {LIMIT:,}: a shorter window or "
+                "fewer channels")

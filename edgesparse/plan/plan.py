@@ -81,6 +81,11 @@ class Plan:
     data: bytes
     model: pm.PlanModel
 
+    def __repr__(self) -> str:
+        name = self.model.names.model if self.model.names else "?"
+        return (f"Plan({name!r}, {len(self.model.steps)} steps, {self.ram_bytes:,} bytes of RAM, "
+                f"{self.flash_bytes:,} of flash)")
+
     @classmethod
     def from_bytes(cls, data: bytes) -> Plan:
         """Raises PlanInvalid."""

@@ -11,9 +11,15 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from edgesparse._native import ffi, lib
 from edgesparse.errors import BadInput, NativeError, PlanInvalid
 from edgesparse.graph.ir import Array
+
+try:
+    from edgesparse._native import ffi, lib
+except ModuleNotFoundError as missing:
+    raise ImportError(
+        "the C core of edgesparse is not built beside this package; in a checkout run "
+        "pip install -e . (a plain install is hidden there by the source folder)") from missing
 
 API_VERSION: int = lib.ES_API_VERSION
 ALIGN: int = lib.ES_ALIGN

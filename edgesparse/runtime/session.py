@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -33,13 +34,19 @@ class StepTime:
 class Session:
     """A plan ready to run, with the memory of a streaming plan from run to run.
 
-    Raises PlanInvalid when the core refuses the plan, BadInput for an unknown backend.
+    Threads that share a session take turns; sessions of their own run at the same time.
+    Raises PlanInvalid when the core refuses the plan, BadInput for an unknown backend or what is
+    no Plan.
     """
 
     def __init__(self, plan: Plan, backend: str = "portable") -> None:
         if backend not in BACKENDS:
             raise BadInput(f"backend {backend!r}: {', '.join(BACKENDS)} is allowed")
+        if not isinstance(plan, Plan):
+            raise BadInput(
+                f"a session runs a Plan (from convert or load), not {type(plan).__name__}")
         self.plan = plan
+        self._turn = threading.Lock()
         self.native = NativeSession(NativePlan(plan.data))
         self._heads = self.native.arena[: 4 * len(plan.model.rings)].view("<u4")
 
@@ -59,12 +66,13 @@ class Session:
             np.empty((runs, *out.shape), np.float32 if out.float_io else np.int8)
             for out in self.plan.outputs
         ]
-        for i in range(runs):
-            self._write([values[i] for values in inputs])
-            self.native.run()
-            for result, stored, out in zip(results, self.native.outputs, self.plan.outputs):
-                y = stored.reshape(out.shape)
-                result[i] = dequantize(y, out) if out.float_io else y
+        with self._turn:
+            for i in range(runs):
+                self._write([values[i] for values in inputs])
+                self.native.run()
+                for result, stored, out in zip(results, self.native.outputs, self.plan.outputs):
+                    y = stored.reshape(out.shape)
+                    result[i] = dequantize(y, out) if out.float_io else y
         if batch is None:
             results = [result[0] for result in results]
         return results[0] if len(results) == 1 else tuple(results)
@@ -77,12 +85,13 @@ class Session:
         inputs, batch = self._inputs(x)
         if batch is not None:
             raise BadInput("run_traced takes one run at a time, without a batch axis")
-        self._write([values[0] for values in inputs])
         written: dict[int, Array] = {}
-        for number, step in enumerate(self.plan.model.steps):
-            self.native.run_step(number)
-            for branch in step.branches:
-                written[branch.output] = self._read(branch.output)
+        with self._turn:
+            self._write([values[0] for values in inputs])
+            for number, step in enumerate(self.plan.model.steps):
+                self.native.run_step(number)
+                for branch in step.branches:
+                    written[branch.output] = self._read(branch.output)
         return written
 
     def reset(self) -> None:
@@ -148,6 +157,9 @@ def _in_order(x: Inputs, wanted: Sequence[IoInfo]) -> list[Array]:
         return [x[name] for name in names]
     if isinstance(x, np.ndarray):
         x = [x]
+    if not isinstance(x, Sequence) or isinstance(x, (str, bytes)):
+        raise BadInput(f"inputs are a {type(x).__name__}; an array, a sequence of arrays or a "
+                       f"mapping of {names} is allowed")
     if len(x) != len(wanted):
         raise BadInput(f"{len(x)} inputs; the plan has {len(wanted)}: {names}")
     return list(x)
