@@ -90,7 +90,8 @@ static bool output_is_apart(const es_root *root, const es_step *step,
      * repeat its only channel for all of them. */
     if (es_tensors_overlap(root, branch.output, step->input) &&
         !(step->source_kind == ES_SOURCE_LOAD && step->branches.count == 1 &&
-          is_elementwise(&branch) && same_place(root, branch.output, step->input))) {
+          is_elementwise(&branch) &&
+          same_place(root, branch.output, step->input))) {
         return false;
     }
     for (uint32_t k = 0; k < step->branches.count; k++) {
