@@ -34,7 +34,8 @@ from edgesparse.plan import model as pm
 from edgesparse.plan.interpret import Interpreter
 from edgesparse.plan.write import write_plan
 from edgesparse.runtime.native import NativePlan
-from graph_builder import GraphBuilder, operators, random_graph, random_inputs
+from graph_builder import GraphBuilder, operators, random_inputs
+from random_graphs import random_graph
 
 SIGMOID = Quant((1 / 256,), (-128,))
 

@@ -31,7 +31,8 @@ from edgesparse.ops import (
 from edgesparse.ops.activation import Activation
 from edgesparse.passes.dead_channels import dead_channels
 from edgesparse.passes.value_ranges import value_ranges
-from graph_builder import GraphBuilder, compare, random_graph, random_inputs
+from graph_builder import GraphBuilder, compare, random_inputs
+from random_graphs import random_graph
 
 
 @pytest.fixture

@@ -138,6 +138,13 @@ def test_reshapes_behind_each_other_become_one_or_none(b: GraphBuilder) -> None:
     assert operators(none) == ["LeakyRelu", "LeakyRelu"]
 
 
+def test_reshapes_merge_over_what_goes_between_them(b: GraphBuilder) -> None:
+    y = b.apply(Reshape((1, 12, 1)), b.input(1, 12, 1, 1))
+    y = b.apply(Slice((0, 0, 0), (1, 1, 1), (1, 12, 1)), y)
+    graph = b.graph(b.apply(LeakyRelu(0.1), b.apply(Reshape((1, 1, 12, 1)), y)))
+    assert operators(rewritten(merge_reshapes, graph)) == ["Reshape", "LeakyRelu"]
+
+
 def test_a_transpose_of_ones_is_a_reshape(b: GraphBuilder) -> None:
     y = b.apply(Transpose((0, 2, 1, 3)), b.input(1, 1, 4, 6))
     assert operators(rewritten(merge_reshapes, b.graph(y))) == ["Reshape"]

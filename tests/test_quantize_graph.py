@@ -41,7 +41,8 @@ from edgesparse.quantize.calibrate import calibrate
 from edgesparse.quantize.lower_int8 import QuantOptions, quantize_graph
 from edgesparse.quantize.report import quantization_report
 from edgesparse.runtime.native import NativePlan
-from graph_builder import GraphBuilder, operators, random_graph
+from graph_builder import GraphBuilder, operators
+from random_graphs import random_graph
 
 
 def samples_of(graph: Graph, count: int = 40, seed: int = 1) -> dict[str, Array]:

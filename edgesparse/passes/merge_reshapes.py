@@ -18,7 +18,11 @@ def merge_reshapes(graph: Graph) -> Graph:
     when:     always; the shape is written out (no -1)
     keeps:    every value, bit for bit
     """
-    return eliminate_dead(replace_nodes(graph, merge))
+    while True:
+        merged = eliminate_dead(replace_nodes(graph, merge))
+        if merged.nodes == graph.nodes:
+            return graph
+        graph = merged  # what stood between two Reshapes may have gone
 
 
 def merge(graph: Graph, node: Node) -> Replacement | None:

@@ -10,7 +10,8 @@ import pytest
 from edgesparse.graph.text import to_text
 from edgesparse.graph.verify import verify
 from edgesparse.passes.pipeline import CANONICAL, INT8
-from graph_builder import compare, random_graph
+from graph_builder import compare
+from random_graphs import random_graph
 
 PASSES = tuple(dict.fromkeys(CANONICAL + INT8))
 
