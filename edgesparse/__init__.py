@@ -26,6 +26,8 @@ from edgesparse.errors import (
 )
 from edgesparse.plan.plan import Plan
 from edgesparse.runtime.session import Session
+from edgesparse.runtime.stream import Stream
+from edgesparse.streaming.plan import StreamOptions
 
 __version__ = version("edgesparse")
 
@@ -41,6 +43,8 @@ __all__ = [
     "Plan",
     "PlanInvalid",
     "Session",
+    "Stream",
+    "StreamOptions",
     "Unsupported",
     "UnsupportedModel",
     "convert",

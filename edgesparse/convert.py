@@ -5,16 +5,17 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 
-from edgesparse.errors import BadInput, DoesNotFit, UnsupportedModel
+from edgesparse.errors import BadInput, DoesNotFit, Unsupported, UnsupportedModel
 from edgesparse.graph.ir import Array, Graph
 from edgesparse.importers.tflite import check_tflite, import_tflite
 from edgesparse.mapping.assemble import assemble
 from edgesparse.mapping.lower import lower
 from edgesparse.mapping.memory import MemoryPlan
+from edgesparse.ops.history import History
 from edgesparse.passes.pipeline import CANONICAL, INT8, run_passes
 from edgesparse.plan.interpret import Interpreter
 from edgesparse.plan.model import Golden, PlanModel
@@ -25,6 +26,7 @@ from edgesparse.quantize.lower_int8 import quantize_graph
 from edgesparse.quantize.ranges import Method
 from edgesparse.quantize.report import QuantReport, quantization_report
 from edgesparse.runtime.native import NativePlan
+from edgesparse.streaming.plan import StreamOptions, streamed
 from edgesparse.target import Target, load_target
 
 
@@ -36,12 +38,14 @@ class Options:
     method       how activation ranges are chosen: "headroom", "minmax", "percentile:P" or "mse"
     golden       store a self test in the plan
     seed         of the memory planner and the golden input
+    stream       make a plan that samples are pushed into, not one that is given windows
     """
 
     calibration: Mapping[str, Array] | None = None
     method: str = str(DEFAULT_METHOD)
     golden: bool = True
     seed: int = 0
+    stream: StreamOptions | None = None
     dump_after: Collection[str] = ()
     dump: Callable[[str, str], None] | None = None
 
@@ -56,6 +60,8 @@ class Conversion:
     reasons: tuple[str, ...]
     """Per step: why its weights are stored as they are; empty for steps without weights."""
     quantization: QuantReport | None
+    notes: tuple[str, ...] = ()
+    """What stopped a streaming plan from reusing more."""
 
 
 def convert(
@@ -77,16 +83,22 @@ def convert_model(
     machine = load_target(target)
     data, name = read_file(model)
     graph, quantization = int8_graph(data, name, options)
+    stream = streamed(graph, options.stream) if options.stream is not None else None
+    low = lower(graph if stream is None else stream.graph)
+    if stream is not None:
+        low = replace(low, stream=stream.table)
     assembled = assemble(
-        lower(graph), machine.name, _producer(),
-        _options_text(options, quantization is not None), options.seed)
+        low, machine.name, _producer(), _options_text(options, quantization is not None),
+        options.seed)
     finished = replace(assembled.model, config=machine.config)
     if options.golden:
         finished = replace(finished, golden=_golden(finished, options.seed))
     plan = Plan.from_bytes(write_plan(finished))
     NativePlan(plan.data)  # what we write must pass the check of whoever reads it
     _check_fit(plan, machine)
-    return Conversion(plan, graph, assembled.memory, assembled.reasons, quantization)
+    return Conversion(
+        plan, graph, assembled.memory, assembled.reasons, quantization,
+        stream.notes if stream is not None else ())
 
 
 def int8_graph(data: bytes, name: str, options: Options) -> tuple[Graph, QuantReport | None]:
@@ -143,9 +155,20 @@ def _quantize(graph: Graph, options: Options) -> tuple[Graph, QuantReport]:
         raise BadInput(
             f"{graph.name} is a float model: give typical inputs with --calibrate X.npz, or "
             f"Options(calibration=...) from Python: float32 [samples, ...] for {inputs}")
+    _refuse_state(graph)
     ranges = calibrate(graph, options.calibration, options.method)
     quantized = quantize_graph(graph, ranges)
     return quantized, quantization_report(graph, quantized, options.calibration)
+
+
+def _refuse_state(graph: Graph) -> None:
+    """Calibration runs every sample by itself, which a model with a past never sees."""
+    issues = tuple(
+        Unsupported(node.name, "READ_VARIABLE", "it keeps state from run to run in a float model",
+                    "export it as int8, quantized along a stream")
+        for node in graph.nodes if isinstance(node.op, History))
+    if issues:
+        raise UnsupportedModel(graph.name, issues)
 
 
 def _golden(model: PlanModel, seed: int) -> Golden:
@@ -173,5 +196,8 @@ def _producer() -> str:
 
 def _options_text(options: Options, quantized: bool) -> str:
     """The method only where it was used: the plan of an int8 model does not depend on it."""
-    method = {"method": options.method} if quantized else {}
-    return json.dumps({**method, "seed": options.seed}, sort_keys=True)
+    said: dict[str, object] = {"method": options.method} if quantized else {}
+    said["seed"] = options.seed
+    if options.stream is not None:
+        said["stream"] = asdict(options.stream)
+    return json.dumps(said, sort_keys=True)

@@ -10,6 +10,8 @@ from edgesparse.ops import Conv, FullyConnected
 from edgesparse.plan import model as pm
 from edgesparse.plan.places import extent
 from edgesparse.plan.plan import Plan
+from edgesparse.plan.stream_model import Stream
+from edgesparse.plan.stream_state import stream_state_bytes
 from edgesparse.plan.write import TRAILER
 
 
@@ -64,6 +66,7 @@ def flash_of(plan: Plan) -> Flash:
     weights = sum(layer.weight_bytes for layer in plan.layers)
     parameters = sum(_parameter_bytes(step) for step in model.steps)
     parameters += sum(t.data.nbytes for t in model.tensors if t.data is not None)
+    parameters += _stream_bytes(model.stream)
     golden = model.golden.outputs.nbytes if model.golden else 0
     names = sum(len(name.encode()) for name in _names(model.names))
     named = weights + parameters + golden + names + TRAILER.size
@@ -86,6 +89,15 @@ def _parameter_bytes(step: pm.Step) -> int:
     return sum(array.nbytes for array in arrays)
 
 
+def _stream_bytes(stream: Stream | None) -> int:
+    """Taps and tables."""
+    if stream is None:
+        return 0
+    taps = stream.front_end.taps.nbytes if stream.front_end is not None else 0
+    beats = stream.beats
+    return taps + (beats.probability.nbytes + beats.power.nbytes if beats is not None else 0)
+
+
 def _names(names: pm.Names | None) -> Iterator[str]:
     if names is not None:
         yield names.model
@@ -102,7 +114,8 @@ def _stages(step: pm.Step) -> Iterator[pm.StageBody]:
 
 
 def memory_map(plan: Plan) -> tuple[Region, ...]:
-    """Every tensor, ring and scratch area of the arena, in order of address.
+    """Every tensor, ring and scratch area of the arena and the state of the stream, in order of
+    address.
 
     Windows into another tensor (a slice, a part of a concatenation) are listed too, so regions
     may overlap while they live; in-place results stand where their input stood.
@@ -127,6 +140,11 @@ def memory_map(plan: Plan) -> tuple[Region, ...]:
         regions.append(Region(
             f"ring {number}", ring.offset, ring.columns * ring.channels, -1, len(model.steps),
             "ring"))
+    if model.stream is not None:
+        places = [model.tensors[ios[0].tensor].place for ios in (model.inputs, model.outputs)]
+        size = stream_state_bytes(model.stream, places[0].channels, places[1].channels - 1)
+        regions.append(Region(
+            "stream", model.stream.state_offset, size, -1, len(model.steps), "stream"))
     return tuple(sorted(regions, key=lambda r: (r.offset, r.first, r.last, r.name)))
 
 

@@ -1,6 +1,7 @@
 """The runtimes whose bytes ours must equal, what they are known to get wrong, and who stands in.
 
 A judge computes every tensor of a .tflite model; values are keyed by the importer's tensor names.
+What a model keeps from run to run, its judge keeps too: a new one starts a new stream.
 The oracle is tflite-runtime 2.14.0 with its reference kernels (BUILTIN_REF); it rounds twice, as
 plans do unless they say otherwise. Its default kernels are no oracle: they differ from these.
 """
@@ -17,11 +18,12 @@ import numpy as np
 import tflite
 
 from edgesparse.errors import BadInput
-from edgesparse.graph.evaluate import evaluate
 from edgesparse.graph.ir import Array
 from edgesparse.importers.tflite import import_tflite
 from edgesparse.importers.tflite_schema import RawModel, RawOperator, RawTensor, read_model
 from edgesparse.importers.tflite_sparsity import DenseLevel, decode_sparse
+from edgesparse.runtime.session import flip
+from edgesparse.streaming.simulate import Simulator
 
 MICRO_ARENAS = (1 << 20, 1 << 24, 1 << 28)
 """Bytes; tflite-micro wants to be told and cannot say how much."""
@@ -153,7 +155,7 @@ class TfliteRuntime:
 
         self.name = f"{ORACLE} {version('tflite-runtime')} BUILTIN_REF"
         self._raw = raw
-        self._computed = sorted({i for op in raw.operators for i in op.outputs})
+        self._computed = _computed(raw)
         try:
             self.interpreter = Interpreter(
                 model_content=_with_outputs(data, self._computed),
@@ -179,7 +181,7 @@ class TfliteMicro:
         """Raises OracleRefused."""
         self.name = f"tflite-micro {version('tflite-micro')}"
         self._raw = raw
-        self._computed = sorted({i for op in raw.operators for i in op.outputs})
+        self._computed = _computed(raw)
         self.interpreter = _micro_interpreter(data)
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
@@ -189,6 +191,12 @@ class TfliteMicro:
         _invoke(self)
         return {tensors[i].name: np.array(self.interpreter.GetTensor(i, 0)["tensor_data"])
                 for i in self._computed}
+
+
+def _computed(raw: RawModel) -> list[int]:
+    """The tensors with values that operators write; handles of variables have none."""
+    written = {i for op in raw.operators for i in op.outputs}
+    return sorted(i for i in written if raw.tensors[i].type != "RESOURCE")
 
 
 def _micro_interpreter(data: bytes) -> Any:
@@ -208,10 +216,15 @@ class NumpyReference:
 
     def __init__(self, data: bytes, name: str) -> None:
         self.name = REFERENCE
-        self._graph = import_tflite(data, name)
+        self._model = Simulator(import_tflite(data, name))
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        return evaluate(self._graph, inputs)
+        graph = self._model.graph
+        values = self._model.run(inputs)
+        for name, t, uint8 in zip(graph.output_names, graph.outputs, graph.uint8_outputs):
+            if uint8:
+                values[name] = flip(values[t]).view(np.uint8)
+        return values
 
 
 def _invoke(runtime: TfliteRuntime | TfliteMicro) -> None:

@@ -22,8 +22,9 @@ from edgesparse.passes.pipeline import CANONICAL, run_passes
 from edgesparse.plan import model as pm
 from edgesparse.plan.interpret import Interpreter
 from edgesparse.plan.plan import IoInfo, Plan
-from edgesparse.runtime.session import Session, dequantize, quantize
+from edgesparse.runtime.session import Session, as_user_gets, quantize
 from edgesparse.stimuli import stimuli
+from edgesparse.streaming.simulate import keeps_state
 
 INTERPRETER = "the NumPy interpreter of the plan"
 INT8_REFERENCE = "the NumPy reference on the graph as quantized"
@@ -35,7 +36,8 @@ OUTPUT = "output"
 class VerifyOptions:
     """How to compare.
 
-    inputs       how many runs: both ends of the range, then noise and smooth signals in turn
+    inputs       how many runs: both ends of the range, then noise and smooth signals in turn; a
+                 model that keeps state makes them one stream
     calibration  of a model that edgesparse quantized: what it was quantized with, tensor name ->
                  [samples, ...]; without it only the executors of the plan are compared
     progress     called after each run
@@ -150,7 +152,8 @@ def verify(plan: Plan, model: str | Path | bytes, options: VerifyOptions | None 
         theirs, judge, sqnr = _interpreted(plan), INTERPRETER, {}
         notes = (*notes, f"{name} is a float model: no oracle has the bytes of its int8 form. Give "
                  "the calibration data of the conversion to rebuild and compare that form")
-    tensors, missing = _compare(plan, theirs, counterparts, options)
+    ours = _executed(plan, options.backend, stream=keeps_state(imported))
+    tensors, missing = _compare(plan, (ours, theirs), counterparts, options)
     return Report(name, judge, notes, options.inputs, options.backend, tensors, missing, sqnr)
 
 
@@ -163,6 +166,9 @@ def _source_note(plan: Plan, data: bytes, name: str) -> tuple[str, ...]:
 
 def _check_same_interface(plan: Plan, graph: Graph) -> None:
     """As many inputs and outputs, each with as many elements."""
+    if plan.model.stream is not None:
+        raise BadInput("the plan is a stream: its runs are no runs of the model; verify the plan "
+                       "that is converted without --stream")
     for what, ios, tensors in (("inputs", plan.inputs, graph.inputs),
                                ("outputs", plan.outputs, graph.outputs)):
         ours = [list(io.shape) for io in ios]
@@ -250,13 +256,14 @@ def _judged(
     plan: Plan, judge: Judge, imported: Graph, counterparts: Mapping[int, _Counterpart]
 ) -> Executor:
     """The judge's values of the tensors that the plan has, too."""
+    called = imported.output_names or imported.outputs
 
     def run(feeds: list[Array]) -> Values:
         values = judge.run({
             name: x.reshape(imported.tensors[name].shape)
             for name, x in zip(imported.inputs, feeds)})
         return (_picked(plan, values, counterparts),
-                [values[t].reshape(io.shape) for t, io in zip(imported.outputs, plan.outputs)])
+                [values[t].reshape(io.shape) for t, io in zip(called, plan.outputs)])
 
     return run
 
@@ -289,15 +296,19 @@ def _interpreted(plan: Plan) -> Executor:
     return run
 
 
-def _executed(plan: Plan, backend: str) -> Executor:
-    """The plan on a backend: whole runs for the outputs, step by step for the rest."""
-    session = Session(plan, backend)
+def _executed(plan: Plan, backend: str, stream: bool) -> Executor:
+    """The plan on a backend: whole runs for the outputs, step by step for the rest.
+
+    stream  each run goes on where the last one ended
+    """
+    whole, stepwise = Session(plan, backend), Session(plan, backend)
 
     def run(feeds: list[Array]) -> Values:
-        session.reset()
-        results = session.run(feeds)
-        session.reset()
-        traced = session.run_traced(feeds)
+        if not stream:
+            whole.reset()
+            stepwise.reset()
+        results = whole.run(feeds)
+        traced = stepwise.run_traced(feeds)
         return (_matrices(plan, traced),
                 list(results) if isinstance(results, tuple) else [results])
 
@@ -329,8 +340,7 @@ def _stored(feeds: list[Array], ios: tuple[IoInfo, ...]) -> list[Array]:
 
 
 def _as_users_get(stored: Sequence[Array], ios: tuple[IoInfo, ...]) -> list[Array]:
-    return [(dequantize(y, io) if io.float_io else y).reshape(io.shape)
-            for y, io in zip(stored, ios)]
+    return [as_user_gets(y, io).reshape(io.shape) for y, io in zip(stored, ios)]
 
 
 # ---- comparing --------------------------------------------------------------------------------
@@ -360,10 +370,11 @@ class _Tally:
 
 
 def _compare(
-    plan: Plan, theirs: Executor, counterparts: Mapping[int, _Counterpart], options: VerifyOptions
+    plan: Plan, executors: tuple[Executor, Executor], counterparts: Mapping[int, _Counterpart],
+    options: VerifyOptions,
 ) -> tuple[tuple[Compared, ...], tuple[str, ...]]:
     """Every tensor that both have, in the order of the steps; and names of those only ours has."""
-    ours = _executed(plan, options.backend)
+    ours, theirs = executors
     layers = {branch.output: layer.name for step, layer in zip(plan.model.steps, plan.layers)
               for branch in step.branches}
     tallies = {n: _Tally(counterparts[n].name if n in counterparts else f"tensor {n}", layer)

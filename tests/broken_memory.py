@@ -170,6 +170,7 @@ BROKEN: dict[int, dict[str, Break]] = {
         "scale below 0": tensor(X, scale=-1.0),
         "scale infinite": tensor(X, scale=float("inf")),
         "scale not a number": tensor(X, scale=float("nan")),
+        "float and uint8": io("inputs", 0, uint8_io=True),
     },
     20: {
         "no such input": step(COPY, input=99),

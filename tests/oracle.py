@@ -26,7 +26,9 @@ class Oracle:
         from tflite_runtime.interpreter import Interpreter, OpResolverType
 
         self.raw = read_model(model, "oracle")
-        self.computed = sorted({i for op in self.raw.operators for i in op.outputs})
+        self.computed = sorted(
+            i for i in {i for op in self.raw.operators for i in op.outputs}
+            if self.raw.tensors[i].type != "RESOURCE")  # a handle has no value
         self.interpreter = Interpreter(
             model_content=with_outputs(model, self.computed),
             experimental_op_resolver_type=OpResolverType.BUILTIN_REF,

@@ -50,7 +50,7 @@ def test_ram_flash_and_reasons_are_said(tmp_path: Path) -> None:
     plan = es.load(tmp_path / "ecg.esp")
     assert f"RAM    {plan.ram_bytes:,} bytes; 1.00 x the lower bound" in ran.out
     assert f"flash  {plan.flash_bytes:,} bytes; " in ran.out
-    assert "of the model's 79,440" in ran.out
+    assert "of the model's 78,856" in ran.out
     assert "block6_1 +1: bsr 4x1: " in ran.out
 
 

@@ -18,6 +18,7 @@ import pytest
 
 from edgesparse.errors import DoesNotFit, PlanInvalid
 from edgesparse.plan import model as pm
+from edgesparse.plan import stream_model
 from edgesparse.plan.codec import decode
 from edgesparse.plan.read import flatbuffer_of, read_plan
 from edgesparse.plan.wire import Kind, layout, struct_layout
@@ -36,15 +37,16 @@ from plan_builder import (
     stored,
     values,
 )
+from stream_plans import full_stream_plan
 
 SCHEMA = Path(pm.__file__).with_name("plan.fbs")
 CLASSES = {
-    cls.__name__: cls for cls in vars(pm).values()
-    if dataclasses.is_dataclass(cls)
+    cls.__name__: cls for module in (pm, stream_model) for cls in vars(module).values()
+    if dataclasses.is_dataclass(cls) and isinstance(cls, type)
 } | {"Plan": pm.PlanModel}
 del CLASSES["PlanModel"]
 ENUMS = {e.__name__: e for e in (
-    pm.DType, pm.Layout, pm.RingRole, pm.Encoding, pm.BiasForm, Rounding)}
+    pm.DType, pm.Layout, pm.RingRole, pm.Encoding, pm.BiasForm, Rounding, stream_model.StreamMode)}
 
 
 def full_plan() -> pm.PlanModel:
@@ -92,7 +94,8 @@ def full_plan() -> pm.PlanModel:
         config=0x1234, golden=pm.Golden(seed=1, trace_crc=2, outputs=values(rng, 20)),
         source_sha256=bytes(range(32)), producer="edgesparse", options="target=host",
         names=pm.Names(model="m", tensors=("a", "b", ""), steps=("s",), inputs=("x",),
-                       outputs=("y", "z"), labels=("é",)))
+                       outputs=("y", "z"), labels=("é",)),
+        stream=full_stream_plan().stream)
 
 
 # ---- model.py and plan.fbs ----------------------------------------------------------------------
@@ -373,7 +376,8 @@ def test_an_unknown_enum_value_is_named_by_its_invariant() -> None:
         data[at] = before
     assert found == {
         ("I-5", "bool"), ("I-11", "Layout"), ("I-11", "DType"), ("I-14", "RingRole"),
-        ("I-41", "Rounding"), ("I-50", "BiasForm"), ("I-52", "Encoding")}
+        ("I-41", "Rounding"), ("I-50", "BiasForm"), ("I-52", "Encoding"),
+        ("I-70", "StreamMode")}
 
 
 def test_mutants_are_read_or_refused_and_nothing_else() -> None:

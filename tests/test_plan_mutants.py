@@ -17,6 +17,7 @@ from edgesparse.plan.write import write_plan
 from everything import everything
 from needs import require
 from random_plans import random_plan
+from stream_plans import SMALL_QUALITY, full_stream_plan, incremental_plan
 from test_house import only_one, run
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -37,11 +38,14 @@ def driver() -> Path:
 
 @pytest.fixture(scope="module")
 def plans(driver: Path) -> list[Path]:
-    """One of everything, and random ones."""
+    """One of everything, streams, and random ones."""
     rng = np.random.default_rng(11)
     folder = driver.parents[1] / "plans"
     folder.mkdir(exist_ok=True)
-    models = [everything(), *(random_plan(rng) for _ in range(PLANS - 1))]
+    models = [
+        everything(), full_stream_plan(), incremental_plan(rng),
+        incremental_plan(rng, channels=1, quality=SMALL_QUALITY),
+        *(random_plan(rng) for _ in range(PLANS - 4))]
     paths = [folder / f"{i}.esp" for i in range(PLANS)]
     for path, model in zip(paths, models):
         path.write_bytes(write_plan(model))
@@ -52,12 +56,16 @@ def test_mutants_are_refused_or_run_without_a_finding(driver: Path, plans: list[
     done = subprocess.run(
         [driver, "-n", str(MUTANTS), *plans], capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr
-    count = {name: int(n) for name, n in re.findall(r"(mutants|accepted|ran) (\d+)", done.stdout)}
+    count = {
+        name: int(n) for name, n in re.findall(
+            r"(mutants|accepted|ran|streamed|flushed) (\d+)", done.stdout)}
     assert count["mutants"] == PLANS * MUTANTS
     assert count["ran"] > count["mutants"] / 20
+    assert count["streamed"] > MUTANTS / 4
+    assert count["flushed"] > MUTANTS / 8
     assert count["accepted"] < count["mutants"] / 2
     refused = {int(n) for n in re.findall(r"^I-(\d+) ", done.stdout, re.M)}
-    assert {4, 5, 10, 11, 12, 16, 17, 20, 21, 22, 31, 40, 43, 50, 51, 57} <= refused
+    assert {4, 5, 10, 11, 12, 16, 17, 20, 21, 22, 31, 40, 43, 50, 51, 57, 70, 71, 72, 73} <= refused
 
 
 def test_the_same_seed_gives_the_same_mutants(driver: Path, plans: list[Path]) -> None:

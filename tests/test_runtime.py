@@ -203,6 +203,25 @@ def test_real_numbers_in_and_out() -> None:
         np.testing.assert_array_equal(y, dequantize(want, io))
 
 
+def test_uint8_in_and_out_is_stored_plus_128() -> None:
+    b = PlanBuilder()
+    b.tail(pm.Load(), b.input(2, 128, zero_point=-5), b.output(2, 128, zero_point=-5))
+    b.inputs[0] = replace(b.inputs[0], uint8_io=True)
+    as_stored = Session(Plan.from_bytes(write_plan(b.plan())))
+    b.outputs[0] = replace(b.outputs[0], uint8_io=True)
+    session = Session(Plan.from_bytes(write_plan(b.plan())))
+    x = np.arange(256, dtype=np.uint8).reshape(2, 128)
+    y, stored_y = session.run(x), as_stored.run(x)
+    assert isinstance(y, np.ndarray)
+    assert isinstance(stored_y, np.ndarray)
+    assert (y.dtype, stored_y.dtype) == (np.uint8, np.int8)
+    np.testing.assert_array_equal(y, x)
+    np.testing.assert_array_equal(stored_y, x.astype(np.int16) - 128)
+    np.testing.assert_array_equal(session.run(stored_y), x)  # int8 is taken as stored
+    with pytest.raises(BadInput, match="uint8; int8"):
+        Session(single()).run(np.zeros((4, 3), np.uint8))
+
+
 @pytest.mark.parametrize("scale", [0.25, 0.1, 1e-8, 3e7])
 def test_quantizing_is_that_of_the_operator(scale: float) -> None:
     scale = float(np.float32(scale))

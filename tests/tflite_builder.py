@@ -21,12 +21,16 @@ TYPES = {
     "int32": tflite.TensorType.INT32, "int64": tflite.TensorType.INT64,
     "uint8": tflite.TensorType.UINT8, "float16": tflite.TensorType.FLOAT16,
     "float32": tflite.TensorType.FLOAT32, "bool": tflite.TensorType.BOOL,
+    "other": tflite.TensorType.RESOURCE,
 }
 
 
 @dataclass(frozen=True)
 class Options:
-    """A table of BuiltinOptions: its name without "Options", and its fields in CamelCase."""
+    """A table of BuiltinOptions: its name without "Options", and its fields in CamelCase.
+
+    Tuples and lists become vectors of int32, texts become strings.
+    """
 
     kind: str
     fields: Mapping[str, Any] = field(default_factory=dict)
@@ -67,32 +71,47 @@ def build(
     inputs: Sequence[str],
     outputs: Sequence[str],
     sparsity: Mapping[str, tuple[Sparsity, np.ndarray]] | None = None,
+    start: tuple[Sequence[Tensor], Sequence[Call]] | None = None,
 ) -> bytes:
-    """Return the model's bytes; `sparsity` gives layout and stored values of sparse constants."""
+    """Return the model's bytes.
+
+    sparsity  layout and stored values of sparse constants
+    start     tensors and calls of a second subgraph, for CALL_ONCE
+    """
     sparsity = sparsity or {}
     b = flatbuffers.Builder(1024)
-    number = {t.name: i for i, t in enumerate(tensors)}
-    number[""] = -1
-    stored = [sparsity[t.name][1] if t.name in sparsity else t.data for t in tensors]
+    more_tensors, more_calls = start or ((), ())
+    every = [*tensors, *more_tensors]
+    stored = [sparsity[t.name][1] if t.name in sparsity else t.data for t in every]
     buffers = [_buffer(b, None), *(_buffer(b, data) for data in stored)]
     tables = [
         _tensor(b, t, i + 1, sparsity[t.name][0] if t.name in sparsity else None)
-        for i, t in enumerate(tensors)
+        for i, t in enumerate(every)
     ]
-    kinds = list(dict.fromkeys((c.code, c.version) for c in calls))
-    operators = [_operator(b, c, kinds.index((c.code, c.version)), number) for c in calls]
+    kinds = list(dict.fromkeys((c.code, c.version) for c in (*calls, *more_calls)))
     codes = [_code(b, *kind) for kind in kinds]
-    subgraph = _table(
-        b, tflite.SubGraph,
-        Tensors=_offsets(b, tables),
-        Inputs=_ints(b, [number[n] for n in inputs]),
-        Outputs=_ints(b, [number[n] for n in outputs]),
-        Operators=_offsets(b, operators),
-    )
+
+    def subgraph(
+        held: Sequence[Tensor], offsets: list[int], run: Sequence[Call],
+        ends: tuple[Sequence[str], Sequence[str]],
+    ) -> int:
+        number = {t.name: i for i, t in enumerate(held)} | {"": -1}
+        operators = [_operator(b, c, kinds.index((c.code, c.version)), number) for c in run]
+        return _table(
+            b, tflite.SubGraph,
+            Tensors=_offsets(b, offsets),
+            Inputs=_ints(b, [number[n] for n in ends[0]]),
+            Outputs=_ints(b, [number[n] for n in ends[1]]),
+            Operators=_offsets(b, operators),
+        )
+
+    subgraphs = [subgraph(tensors, tables[: len(tensors)], calls, (inputs, outputs))]
+    if start is not None:
+        subgraphs.append(subgraph(more_tensors, tables[len(tensors) :], more_calls, ((), ())))
     model = _table(
         b, tflite.Model,
         OperatorCodes=_offsets(b, codes),
-        Subgraphs=_offsets(b, [subgraph]),
+        Subgraphs=_offsets(b, subgraphs),
         Buffers=_offsets(b, buffers),
         Version=3,
     )
@@ -187,7 +206,8 @@ def _operator(b: flatbuffers.Builder, c: Call, code: int, number: Mapping[str, i
     if c.options is not None:
         name = f"{c.options.kind}Options"
         fields = {
-            key: _ints(b, value) if isinstance(value, (tuple, list)) else value
+            key: _ints(b, value) if isinstance(value, (tuple, list)) else
+            b.CreateString(value) if isinstance(value, str) else value
             for key, value in c.options.fields.items()
         }
         options = _table(b, getattr(tflite, name), **fields)

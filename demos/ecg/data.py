@@ -1,4 +1,4 @@
-"""Training data: records of DS1 through the front end, and random augmented chunks of them."""
+"""Training data: records of DS1 through the integer front end, and random augmented chunks."""
 
 from __future__ import annotations
 
@@ -13,12 +13,21 @@ from scipy import ndimage
 from torch import Tensor
 
 from demos.ecg import reference_decoder as rd
+from demos.ecg import reference_integer as ri
 
 DS1 = (
     *("101", "106", "108", "109", "112", "114", "115", "116", "118", "119", "122", "124"),
     *("201", "203", "205", "207", "208", "209", "215", "220", "223", "230"),
 )
 """Training half of the split of de Chazal et al. 2004. Nothing here reads the other half."""
+
+FOLDS = (
+    ("106", "109", "112", "203", "209", "230"),
+    ("101", "118", "122", "201", "208"),
+    ("108", "115", "207", "215", "223"),
+    ("114", "116", "119", "124", "205", "220"),
+)
+"""DS1 by patient (each record is one), so that S and V beats spread evenly over the folds."""
 
 SYMBOLS = {
     **dict.fromkeys("NLRej", 0),
@@ -41,19 +50,21 @@ IGNORE = -1
 class Record:
     """One recording.
 
-    samples  [samples, 2] float32, mV at 360 Hz; MLII first
-    inputs   [2, time] float32, mV at 180 Hz after the front end
-    spline   [2, time] float32, cubic spline coefficients of `inputs` (for time stretch)
+    samples  [samples, 2] int16, ADC units without offset at 360 Hz; MLII first
+    inputs   [2, time] int32, 1/16 ADC unit at 180 Hz, after the integer front end
+    spline   [2, time] float32, cubic spline coefficients of `inputs` in mV (for time stretch)
     peaks    [beats] int64, annotated position in samples at 360 Hz
     kinds    [beats] int64, 0 .. 4 = N S V F Q
+    wide     [beats] bool, bundle branch block (L, R): normal for the patient, wide like a V
     """
 
     name: str
-    samples: NDArray[np.float32]
-    inputs: NDArray[np.float32]
+    samples: NDArray[np.int16]
+    inputs: NDArray[np.int32]
     spline: NDArray[np.float32]
     peaks: NDArray[np.int64]
     kinds: NDArray[np.int64]
+    wide: NDArray[np.bool_]
 
 
 def load_record(folder: Path, name: str) -> Record:
@@ -63,26 +74,60 @@ def load_record(folder: Path, name: str) -> Record:
     """
     if name not in DS1:
         raise ValueError(f"record {name}: only records of DS1 are allowed here: {' '.join(DS1)}")
-    signal = wfdb.rdrecord(str(folder / name))
+    signal = wfdb.rdrecord(str(folder / name), physical=False)
+    if signal.adc_gain != [ri.ADU_PER_MV] * 2 or signal.fs != rd.SAMPLE_RATE_HZ:
+        raise ValueError(f"record {name}: {signal.adc_gain} per mV at {signal.fs} Hz")
     lead = signal.sig_name.index("MLII")
-    samples = np.ascontiguousarray(signal.p_signal[:, [lead, 1 - lead]], np.float32)
-    inputs = np.stack([rd.front_end(samples[:, i]) for i in range(2)])
-    spline = np.stack([ndimage.spline_filter1d(row, order=3) for row in inputs]).astype(np.float32)
+    adu = signal.d_signal[:, [lead, 1 - lead]] - np.array(signal.baseline)[[lead, 1 - lead]]
+    samples = np.ascontiguousarray(adu, np.int16)
+    inputs = np.stack([ri.front_end(samples[:, i]) for i in range(2)]).astype(np.int32)
+    spline = [ndimage.spline_filter1d(ri.millivolts(row), order=3) for row in inputs]
     notes = wfdb.rdann(str(folder / name), "atr")
     beats = [
-        (at, SYMBOLS[s]) for at, s in zip(notes.sample, notes.symbol, strict=True) if s in SYMBOLS
+        (at, SYMBOLS[s], s in "LR")
+        for at, s in zip(notes.sample, notes.symbol, strict=True)
+        if s in SYMBOLS
     ]
-    peaks, kinds = np.array(beats, np.int64).T
-    return Record(name, samples, inputs, spline, peaks, kinds)
+    peaks, kinds, wide = np.array(beats, np.int64).T
+    return Record(
+        name, samples, inputs, np.stack(spline).astype(np.float32), peaks, kinds, wide.astype(bool)
+    )
 
 
-def _augment(lead: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
-    """Gain, baseline wander, white noise, mains hum, muscle noise.
+@dataclass(frozen=True)
+class Variety:
+    """How chunks are drawn and changed; the defaults are the shipped recipe.
+
+    swap     probability that the second lead is the main one (then its sign is random)
+    mix      largest share of the other lead that is added
+    smear    probability of adding two delayed copies (6 .. 78 ms, up to 0.6): another QRS shape
+    gain     largest |ln gain|
+    wide     part of the chunks around a random wide normal beat (L, R)
+    uniform  draw records of the S and V chunks evenly, not by the root of their S or V beats
+    """
+
+    swap: float = 0.5
+    mix: float = 0.8
+    smear: float = 0.5
+    gain: float = 0.45
+    wide: float = 0.15
+    uniform: bool = False
+
+
+def _augment(
+    lead: NDArray[np.float64], variety: Variety, rng: np.random.Generator
+) -> NDArray[np.float64]:
+    """Delayed copies, gain, baseline wander, white noise, mains hum, muscle noise.
 
     lead  [CHUNK_INPUTS] mV at 180 Hz
     """
     t = np.arange(len(lead)) / RATE_HZ
-    lead = lead * np.exp(rng.uniform(-0.45, 0.45))
+    if rng.random() < variety.smear:
+        source = lead
+        for delay in rng.integers(1, 15, 2):
+            copy = np.concatenate([np.full(delay, source[0]), source[:-delay]])
+            lead = lead + rng.uniform(-0.6, 0.6) * copy
+    lead = lead * np.exp(rng.uniform(-variety.gain, variety.gain))
     if rng.random() < 0.5:
         lead = lead + rng.uniform(0, 0.25) * np.sin(
             2 * np.pi * (rng.uniform(0.15, 0.6) * t + rng.random())
@@ -122,20 +167,24 @@ def _labels(
 class Chunks:
     """Draws batches: half from random places, a quarter each around a random S and V beat."""
 
-    def __init__(self, records: list[Record], rng: np.random.Generator) -> None:
+    def __init__(self, records: list[Record], variety: Variety, rng: np.random.Generator) -> None:
         self._records = records
+        self._variety = variety
         self._rng = rng
-        self._beats = {c: [np.flatnonzero(r.kinds == c) for r in records] for c in (1, 2)}
+        self._s = [np.flatnonzero(r.kinds == 1) for r in records]
+        self._v = [np.flatnonzero(r.kinds == 2) for r in records]
+        self._wide = [np.flatnonzero(r.wide) for r in records]
 
     def _place(self, stretch: float) -> tuple[Record, float]:
         """A record and the start of a chunk in it, in inputs at 180 Hz."""
-        rng = self._rng
+        rng, variety = self._rng, self._variety
         room = len(self._records[0].inputs[0]) - 1 - stretch * CHUNK_INPUTS
         draw = rng.random()
-        if draw < 0.5:
+        if draw < 0.5 - variety.wide:
             return self._records[int(rng.integers(len(self._records)))], rng.uniform(0, room)
-        beats = self._beats[1 if draw < 0.75 else 2]
-        weight = np.sqrt([len(b) for b in beats])
+        beats = self._wide if draw < 0.5 else self._s if draw < 0.75 else self._v
+        counts = np.array([len(b) for b in beats])
+        weight = (counts > 4).astype(float) if variety.uniform else np.sqrt(counts)
         which = int(rng.choice(len(beats), p=weight / weight.sum()))
         record = self._records[which]
         peak = (record.peaks[rng.choice(beats[which])] + rd.FIR_DELAY_SAMPLES) / rd.DECIMATION
@@ -145,7 +194,7 @@ class Chunks:
         return record, float(np.clip(start, 0, room))
 
     def _chunk(self) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.int64]]:
-        rng = self._rng
+        rng, variety = self._rng, self._variety
         stretch = float(np.exp(rng.uniform(-0.12, 0.12)))
         record, start = self._place(stretch)
         first, length = int(start), int(stretch * CHUNK_INPUTS) + 8
@@ -156,10 +205,13 @@ class Chunks:
             )
             for row in record.spline
         ]
+        if rng.random() < variety.swap:
+            sign = 1.0 if rng.random() < 0.5 else -1.0
+            leads = [sign * leads[1], leads[0]]
         lead = leads[0].astype(np.float64)
         if rng.random() < 0.5:
-            lead = lead + rng.uniform(-0.3, 0.3) * leads[1]
-        lead = _augment(lead, rng)
+            lead = lead + rng.uniform(-variety.mix, variety.mix) * leads[1]
+        lead = _augment(lead, variety, rng)
         peaks = ((record.peaks + rd.FIR_DELAY_SAMPLES) / rd.DECIMATION - start) / stretch
         near = (peaks > -CHUNK_INPUTS) & (peaks < 2 * CHUNK_INPUTS)
         return lead.astype(np.float32), *_labels(peaks[near], record.kinds[near])
@@ -185,5 +237,5 @@ def windows(
     out = []
     for record in records:
         for start in rng.integers(0, record.inputs.shape[1] - length, per_record):
-            out.append(record.inputs[0, start : start + length, None])
+            out.append(ri.millivolts(record.inputs[0, start : start + length, None]))
     return np.stack(out)

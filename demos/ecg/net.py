@@ -1,4 +1,4 @@
-"""The net: a causal, dilated, residual 1-D CNN of 52 k weights, 4 logits per 8 inputs."""
+"""The nets: causal, dilated, residual 1-D CNNs, 4 logits per 8 inputs; C48 has 52 k weights."""
 
 from __future__ import annotations
 
@@ -10,9 +10,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
-
-S_LOGIT_BIAS = -0.7
-"""Added to the S logit at export, against the weight of S in the loss. Chosen on DS1 records."""
 
 
 @dataclass(frozen=True)
@@ -27,19 +24,49 @@ class ConvSpec:
     dilation: int = 1
     residual: bool = False
     pruned: bool = False
+    head: bool = False
 
 
-STEM = (
-    ConvSpec("stem1", 1, 16, 7, stride=2),
-    ConvSpec("stem2", 16, 32, 5, stride=2, pruned=True),
-    ConvSpec("stem3", 32, 48, 5, stride=2, pruned=True),
-)
-BLOCKS = tuple(
-    ConvSpec(f"block{i + 1}", 48, 48, 3, dilation=2**i, residual=True, pruned=True)
-    for i in range(6)
-)
-HEAD = ConvSpec("head", 48, 4, 1)
-SPECS = (*STEM, *BLOCKS)
+@dataclass(frozen=True)
+class Shape:
+    """One of the shipped nets.
+
+    widths    channels of the three stem layers; the last is also the width of the six blocks
+    block     rows (output channels) of a block of weights that are pruned together
+    sparsity  part of each pruned layer's blocks that is zero; 0 is dense
+    """
+
+    widths: tuple[int, int, int]
+    block: int = 1
+    sparsity: float = 0.0
+
+    def specs(self) -> tuple[ConvSpec, ...]:
+        """All convolutions before the head."""
+        one, two, three = self.widths
+        return (
+            ConvSpec("stem1", 1, one, 7, stride=2),
+            ConvSpec("stem2", one, two, 5, stride=2, pruned=True),
+            ConvSpec("stem3", two, three, 5, stride=2, pruned=True),
+            *(
+                ConvSpec(f"block{i + 1}", three, three, 3, 1, 2**i, residual=True, pruned=True)
+                for i in range(6)
+            ),
+        )
+
+    def head(self) -> ConvSpec:
+        """The last convolution, to four logits."""
+        return ConvSpec("head", self.widths[-1], 4, 1, head=True)
+
+
+C48, C24, C15 = (16, 32, 48), (8, 16, 24), (5, 10, 15)
+SHAPES = {
+    "ecg_c48_4x1_75": Shape(C48, 4, 0.75),
+    "ecg_c48_16x1_75": Shape(C48, 16, 0.75),
+    "ecg_c48_un_90": Shape(C48, 1, 0.90),
+    "ecg_c48_dense": Shape(C48),
+    "ecg_c24_dense": Shape(C24),
+    "ecg_c15_dense": Shape(C15),
+}
 
 
 @dataclass(frozen=True)
@@ -93,14 +120,15 @@ class ConvBn(nn.Module):
 class EcgNet(nn.Module):
     """x [batch, 1, time] mV at 180 Hz -> [batch, 4, ceil(time / 8)] logits: beat, N, S, V."""
 
-    def __init__(self) -> None:
+    def __init__(self, shape: Shape) -> None:
         super().__init__()
-        self.layers = nn.ModuleList(ConvBn(spec) for spec in SPECS)
+        self.shape = shape
+        self.layers = nn.ModuleList(ConvBn(spec) for spec in shape.specs())
         self.drop = nn.Dropout1d(0.1)
-        self.head = nn.Conv1d(HEAD.inputs, HEAD.outputs, 1)
+        self.head = nn.Conv1d(shape.widths[-1], 4, 1)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Logits without the S bias, as the loss wants them."""
+        """Logits beat, N, S, V."""
         for layer in self.layers:
             y = layer(x)
             x = torch.relu(x + y) if layer.spec.residual else torch.relu(y)
@@ -113,12 +141,11 @@ class EcgNet(nn.Module):
 
 
 def fold(net: EcgNet) -> list[Folded]:
-    """The net as plain convolutions, in order, head last, S bias inside the head."""
+    """The net as plain convolutions, in order, head last."""
     folded = [layer.folded() for layer in net.layers if isinstance(layer, ConvBn)]
     assert net.head.bias is not None
     bias = net.head.bias.detach().numpy().copy()
-    bias[2] += S_LOGIT_BIAS
-    return [*folded, Folded(HEAD, net.head.weight.detach().numpy().copy(), bias)]
+    return [*folded, Folded(net.shape.head(), net.head.weight.detach().numpy().copy(), bias)]
 
 
 def run_folded(folded: list[Folded], inputs_mv: NDArray[np.floating[Any]]) -> NDArray[np.float32]:
@@ -135,5 +162,5 @@ def run_folded(folded: list[Folded], inputs_mv: NDArray[np.floating[Any]]) -> ND
             )
             if layer.spec.residual:
                 y = x + y
-            x = y if layer.spec is HEAD else torch.relu(y)
+            x = y if layer.spec.head else torch.relu(y)
         return np.asarray(x[0].T.numpy(), np.float32)

@@ -1,7 +1,7 @@
-"""Front end and beat decoder of the ECG demo, in NumPy and SciPy only.
+"""Front end and beat decoder of the ECG demo in floating point, in NumPy and SciPy only.
 
-This is the definition that training, evaluation and every other implementation share;
-MODEL_CARD.md, "Front end and decoding", says the same in words. Three clocks occur:
+What they should do; reference_integer.py is what a device computes, and what training reads.
+MODEL_CARD.md, "Front end and decoding", has both in words. Three clocks occur:
 
     sample  360 Hz, index r   the recording (and the annotations)
     input   180 Hz, index n   what the model reads; input n is computed from samples 2n-16 .. 2n
@@ -22,7 +22,8 @@ FIR_TAPS = 17
 FIR_CUTOFF_HZ = 75.6
 FIR_DELAY_SAMPLES = (FIR_TAPS - 1) // 2
 DECIMATION = 2
-DC_CORNER_HZ = 0.5
+DC_POLE = 1.0 - 2.0**-6
+"""At 180 Hz: corner 0.451 Hz. A power of two, for reference_integer.py."""
 
 INPUTS_PER_STEP = 8
 SAMPLES_PER_STEP = DECIMATION * INPUTS_PER_STEP
@@ -53,11 +54,6 @@ def fir_taps() -> NDArray[np.float64]:
     return np.asarray(taps / taps.sum())
 
 
-def dc_pole() -> float:
-    """Pole of the DC blocker at 180 Hz: exp(-2 pi 0.5 / 180) = 0.98270."""
-    return float(np.exp(-2.0 * np.pi * DC_CORNER_HZ * DECIMATION / SAMPLE_RATE_HZ))
-
-
 def front_end(lead_mv: NDArray[np.floating[Any]]) -> NDArray[np.float32]:
     """Causal low pass, decimation by two (even samples stay), DC blocker; no normalisation.
 
@@ -71,16 +67,16 @@ def front_end(lead_mv: NDArray[np.floating[Any]]) -> NDArray[np.float32]:
         return np.zeros(0, np.float32)
     padded = np.concatenate([np.full(FIR_TAPS - 1, x[0]), x])
     low = np.convolve(padded, fir_taps(), "valid")[::DECIMATION]
-    blocked = lfilter([1.0, -1.0], [1.0, -dc_pole()], low, zi=[-low[0]])[0]
+    blocked = lfilter([1.0, -1.0], [1.0, -DC_POLE], low, zi=[-low[0]])[0]
     return np.asarray(blocked, np.float32)
 
 
-def flushed(lead_mv: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
+def flushed(lead: NDArray[Any]) -> NDArray[Any]:
     """The recording and FLUSH_SAMPLES times its last sample, so that its last beats are decided.
 
-    lead_mv  [samples] float, mV at 360 Hz
+    lead  [samples] at 360 Hz, in any unit
     """
-    return np.concatenate([lead_mv, np.full(FLUSH_SAMPLES, lead_mv[-1], lead_mv.dtype)])
+    return np.concatenate([lead, np.full(FLUSH_SAMPLES, lead[-1], lead.dtype)])
 
 
 @dataclass(frozen=True)
@@ -90,11 +86,13 @@ class Beats:
     position  [beats] float64, R peak in samples at 360 Hz
     kind      [beats] int64, index into CLASSES
     strength  [beats] float64, sum of three beat probabilities, 1 .. 3
+    vote      [beats, 3] float64, sum of three class probabilities weighted by them
     """
 
     position: NDArray[np.float64]
     kind: NDArray[np.int64]
     strength: NDArray[np.float64]
+    vote: NDArray[np.float64]
 
 
 def _maxima(strength: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -122,7 +120,7 @@ def _after_refractory(position: NDArray[np.float64], strength: NDArray[np.float6
 def decode(logits: NDArray[np.floating[Any]]) -> Beats:
     """Turn the model's output into beats.
 
-    logits  [steps, 4] float: beat, N, S, V (dequantized; the bias of S is already inside the model)
+    logits  [steps, 4] float: beat, N, S, V (dequantized)
     """
     z = np.asarray(logits, np.float64)
     p = np.pad(1.0 / (1.0 + np.exp(-z[:, 0])), 2)
@@ -136,8 +134,6 @@ def decode(logits: NDArray[np.floating[Any]]) -> Beats:
     position = centre * SAMPLES_PER_STEP + POSITION_OFFSET_SAMPLES
     near = around[:, 1:4]
     vote = (p[near][:, :, None] * share[near]).sum(axis=1)
-    kind = vote.argmax(axis=1)
-
     kept = np.asarray(_after_refractory(position, strength[steps]), np.int64)
     kept = kept[position[kept] >= 0.0]
-    return Beats(position[kept], kind[kept], strength[steps][kept])
+    return Beats(position[kept], vote[kept].argmax(axis=1), strength[steps][kept], vote[kept])

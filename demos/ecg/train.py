@@ -1,4 +1,4 @@
-"""Train, prune and export the model of the ECG demo.
+"""Train, prune and export one of the shipped ECG nets on the 22 records of DS1.
 
 python -m demos.ecg.train --help; README.md has the commands.
 """
@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import argparse
 import copy
+import dataclasses
+import hashlib
 import json
 import logging
 import math
 import time
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,47 +23,93 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from demos.ecg import data
-from demos.ecg.evaluate import agreement, evaluate
-from demos.ecg.net import EcgNet, Folded, fold, run_folded
+from demos.ecg import data, evaluate
+from demos.ecg import reference_decoder as rd
+from demos.ecg import reference_integer as ri
+from demos.ecg.net import SHAPES, EcgNet, Folded, Shape, fold, run_folded
 from demos.ecg.prune import Pruner
 
 LOG = logging.getLogger("ecg.train")
 BATCH = 16
-CLASS_WEIGHTS = (1.0, 3.0, 1.5)
 WARM_UP = 50
 EMA = 0.99
-SPARSITY = 0.75
 CALIBRATION_PER_RECORD = 10
 
 
 @dataclass(frozen=True)
-class Phase:
-    """One optimisation run: steps, peak learning rate, and whether it prunes."""
+class Recipe:
+    """What can be chosen about training; the defaults are the shipped recipe.
 
-    name: str
-    steps: int
-    rate: float
-    prune: bool
+    steps      of the dense phase and of the second phase (fine-tuning; prunes if the net is sparse)
+    weights    of N, S, V in the class loss
+    smoothing  of the class labels
+    focus      exponent of a focal class loss; 0 is cross entropy
+    distil     part of the second phase's loss that compares with the teachers, if there are any
+    variety    of the training chunks
+    """
+
+    steps: tuple[int, int] = (600, 600)
+    weights: tuple[float, float, float] = (1.0, 3.0, 1.5)
+    smoothing: float = 0.02
+    focus: float = 0.0
+    distil: float = 0.7
+    variety: data.Variety = field(default_factory=data.Variety)
 
 
-def loss_of(logits: Tensor, beat: Tensor, kind: Tensor) -> tuple[Tensor, Tensor]:
+@torch.no_grad()
+def teach(teachers: Sequence[EcgNet], x: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean opinion of the teachers.
+
+    x        [batch, 1, time]
+    returns  beat probability [batch, steps], class probabilities [batch, 3, steps]
+    """
+    logits = torch.stack([teacher(x) for teacher in teachers])
+    return logits[:, :, 0].sigmoid().mean(0), logits[:, :, 1:].softmax(2).mean(0)
+
+
+def loss_of(
+    logits: Tensor, labels: tuple[Tensor, Tensor], opinion: tuple[Tensor, Tensor] | None, r: Recipe
+) -> tuple[Tensor, Tensor]:
     """Detection and class loss, warm-up steps left out.
 
     logits   [batch, 4, steps]
-    beat     [batch, steps] 0.0 or 1.0
-    kind     [batch, steps] 0 .. 2 or IGNORE
+    labels   beat [batch, steps] 0.0 or 1.0; kind [batch, steps] 0 .. 2 or IGNORE
+    opinion  of the teachers, or None
     returns  binary cross entropy over all steps, and weighted cross entropy over the beats' steps
     """
     late = slice(data.WARM_UP_STEPS, None)
-    detect = functional.binary_cross_entropy_with_logits(logits[:, 0, late], beat[:, late])
-    classify = functional.cross_entropy(
-        logits[:, 1:, late],
-        kind[:, late],
-        weight=torch.tensor(CLASS_WEIGHTS),
-        ignore_index=data.IGNORE,
-        label_smoothing=0.02,
-    )
+    beat, kind = (part[:, late] for part in labels)
+    logits = logits[:, :, late]
+    weights = torch.tensor(r.weights)
+    target = beat
+    if opinion is not None:
+        target = beat + r.distil * (opinion[0][:, late] - beat)
+    detect = functional.binary_cross_entropy_with_logits(logits[:, 0], target)
+    if r.focus:
+        each = functional.cross_entropy(
+            logits[:, 1:],
+            kind,
+            reduction="none",
+            ignore_index=data.IGNORE,
+            label_smoothing=r.smoothing,
+        )
+        known = kind != data.IGNORE
+        right = logits[:, 1:].detach().softmax(1).gather(1, kind.clamp(min=0)[:, None])[:, 0]
+        weight = weights[kind.clamp(min=0)] * known
+        classify = (weight * (1 - right) ** r.focus * each).sum() / weight.sum() * 2**r.focus
+    else:
+        classify = functional.cross_entropy(
+            logits[:, 1:],
+            kind,
+            weight=weights,
+            ignore_index=data.IGNORE,
+            label_smoothing=r.smoothing,
+        )
+    if opinion is not None:
+        told = opinion[1][:, :, late]
+        each = -(told * logits[:, 1:].log_softmax(1)).sum(1)
+        weight = (told * weights[:, None]).sum(1) * (beat > 0)
+        classify = classify + r.distil * ((weight * each).sum() / weight.sum() - classify)
     return detect, classify
 
 
@@ -75,50 +124,84 @@ def follow(average: EcgNet, net: EcgNet, step: int) -> None:
             slow.copy_(fast)
 
 
-def optimise(net: EcgNet, chunks: data.Chunks, phase: Phase) -> EcgNet:
+def optimise(
+    net: EcgNet, chunks: data.Chunks, recipe: Recipe, second: bool, teachers: Sequence[EcgNet] = ()
+) -> EcgNet:
     """Run one phase on `net` and return its averaged copy, in evaluation mode."""
-    optimizer = torch.optim.AdamW(
-        net.parameters(), lr=phase.rate, betas=(0.9, 0.98), weight_decay=1e-3
-    )
-    pruner = Pruner(net, SPARSITY) if phase.prune else None
+    steps = recipe.steps[second]
+    rate = 2e-3 if second else 4e-3
+    optimizer = torch.optim.AdamW(net.parameters(), lr=rate, betas=(0.9, 0.98), weight_decay=1e-3)
+    pruner = Pruner(net, net.shape) if second and net.shape.sparsity else None
     average = copy.deepcopy(net)
     net.train()
     begin = time.monotonic()
     recent: list[tuple[float, float]] = []
-    for step in range(phase.steps):
-        scale = min(1.0, (step + 1) / WARM_UP) * 0.5 * (1 + math.cos(math.pi * step / phase.steps))
-        optimizer.param_groups[0]["lr"] = phase.rate * scale
+    for step in range(steps):
+        scale = min(1.0, (step + 1) / WARM_UP) * 0.5 * (1 + math.cos(math.pi * step / steps))
+        optimizer.param_groups[0]["lr"] = rate * scale
         x, beat, kind = chunks.batch(BATCH)
-        detect, classify = loss_of(net(x), beat, kind)
+        opinion = teach(teachers, x) if teachers else None
+        detect, classify = loss_of(net(x), (beat, kind), opinion, recipe)
         optimizer.zero_grad()
         (detect + classify).backward()
         torch.nn.utils.clip_grad_norm_(net.parameters(), 2.0)
         optimizer.step()
         if pruner is not None:
-            pruner.apply(step, phase.steps)
+            pruner.apply(step, steps)
         follow(average, net, step)
         recent.append((detect.item(), classify.item()))
-        if (step + 1) % 50 == 0 or step + 1 == phase.steps:
+        if (step + 1) % 200 == 0 or step + 1 == steps:
             means = np.mean(recent[-50:], axis=0)
             LOG.info(
                 "%s %4d/%d  detection %.4f  class %.4f  %.0f s",
-                phase.name,
+                "second" if second else "dense",
                 step + 1,
-                phase.steps,
-                means[0],
-                means[1],
+                steps,
+                *means,
                 time.monotonic() - begin,
             )
     if pruner is not None:
         pruner.hide(average.pruned_layers())
     half = np.mean(recent[len(recent) // 2 :], axis=0)
-    LOG.info("%s: mean of the last half: detection %.4f, class %.4f", phase.name, half[0], half[1])
+    LOG.info("mean of the last half: detection %.4f, class %.4f", *half)
     average.eval()
     return average
 
 
+def dense(records: list[data.Record], shape: Shape, recipe: Recipe, seed: int) -> EcgNet:
+    """The first phase."""
+    torch.manual_seed(seed)
+    chunks = data.Chunks(records, recipe.variety, np.random.default_rng([seed, 0]))
+    return optimise(EcgNet(shape), chunks, recipe, second=False)
+
+
+def tuned(
+    start: EcgNet,
+    records: list[data.Record],
+    recipe: Recipe,
+    seed: int,
+    teachers: Sequence[EcgNet] = (),
+) -> EcgNet:
+    """The second phase, from a copy of `start`."""
+    torch.manual_seed(1000 + seed)
+    chunks = data.Chunks(records, recipe.variety, np.random.default_rng([seed, 1]))
+    return optimise(copy.deepcopy(start), chunks, recipe, second=True, teachers=teachers)
+
+
+def kept(path: Path, shape: Shape, make: Any) -> EcgNet:
+    """The net of a checkpoint, made and saved if there is none."""
+    if path.exists():
+        net = EcgNet(shape)
+        net.load_state_dict(torch.load(path, weights_only=True))
+        return net.eval()
+    net = make()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    torch.save(net.state_dict(), path)
+    return net
+
+
 def export(
-    folded: list[Folded], records: list[data.Record], seed: int
+    folded: list[Folded], records: list[data.Record], shape: Shape, seed: int
 ) -> tuple[bytes, dict[str, Any]]:
     """The .tflite, calibrated on these (training) records, and what was checked about it."""
     from demos.ecg import export as exporter  # TensorFlow is slow to import and not needed before
@@ -131,9 +214,13 @@ def export(
     if difference > 1e-4:
         raise ValueError(f"Keras and torch differ by {difference:.2e}, allowed 1e-4")
     model = exporter.to_tflite(keras, calibration)
-    sqnr = exporter.sqnr_db(exporter.Int8Model(model), folded, calibration[::10])
+    int8 = exporter.Int8Model(model)
+    sqnr = exporter.sqnr_db(int8, folded, calibration[::10])
     return model, {
         "bytes": len(model),
+        "sha256": hashlib.sha256(model).hexdigest(),
+        "quantization": int8.quantization(),
+        "input_scale": dataclasses.asdict(int8.input_scale),
         "keras_torch_max_difference": difference,
         "sqnr_db": {
             "windows": len(sqnr),
@@ -142,72 +229,120 @@ def export(
             "max": max(sqnr),
         },
         "operators": exporter.operator_names(model),
-        "layers": exporter.weight_zeros(model),
+        "layers": exporter.weight_zeros(model, shape),
     }
 
 
 def score(model: bytes, folded: list[Folded], records: list[data.Record]) -> dict[str, Any]:
-    """Float net streamed over whole records, and the .tflite in sliding windows over the same."""
+    """Float net and decoder against .tflite and integer decoder, over whole records.
+
+    "float_front_end" differs from "float" by the front end (all else reads the integer one),
+    "int8_float_decoder" from "int8" by the decoder.
+    """
     from demos.ecg.export import Int8Model
 
     int8 = Int8Model(model)
-    return {
-        "float": evaluate(records, lambda x: run_folded(folded, x)),
-        "int8": evaluate(records, int8.sliding),
-        "int8_against_float": agreement(records, lambda x: run_folded(folded, x), int8.sliding),
-    }
+    exact = evaluate.float_detector(folded)
+    names = ("float", "float_front_end", "int8", "int8_float_decoder")
+    found: dict[str, list[evaluate.Found]] = {name: [] for name in names}
+    for record in records:
+        inputs = evaluate.whole(record)
+        logits = int8.sliding(inputs)
+        found["float"].append(exact(inputs))
+        millivolts = rd.front_end(rd.flushed(record.samples[:, 0]) / ri.ADU_PER_MV)
+        found["float_front_end"].append(evaluate.decode_float(run_folded(folded, millivolts)))
+        found["int8"].append(evaluate.decode_integer(logits, int8.tables))
+        found["int8_float_decoder"].append(evaluate.decode_float(int8.dequantized(logits)))
+    out: dict[str, Any] = {}
+    for name, beats in found.items():
+        parts = {r.name: evaluate.compare(r, b) for r, b in zip(records, beats, strict=True)}
+        out[name] = evaluate.pooled(parts)
+    pairs = zip(found["float"], found["int8"], strict=True)
+    out["int8_against_float"] = evaluate.agreement(pairs)
+    pairs = zip(found["int8_float_decoder"], found["int8"], strict=True)
+    out["decoders"] = evaluate.agreement(pairs)
+    pairs = zip(found["float_front_end"], found["float"], strict=True)
+    out["front_ends"] = evaluate.agreement(pairs)
+    return out
 
 
-def options() -> argparse.Namespace:
-    """Command line."""
-    parser = argparse.ArgumentParser(description=__doc__)
+def add_recipe(parser: argparse.ArgumentParser) -> None:
+    """Options that train.py and cross_validate.py share."""
+    recipe, variety = Recipe(), data.Variety()
     parser.add_argument(
-        "--data",
-        type=Path,
-        required=True,
-        help="folder of MIT-BIH records, e.g. ../shared/data/mitdb",
+        "--data", type=Path, default=Path("../shared/data/mitdb"), help="folder of MIT-BIH records"
     )
-    parser.add_argument("--out", type=Path, required=True, help=".tflite to write")
-    parser.add_argument("--report", type=Path, help="JSON file for the figures")
-    parser.add_argument(
-        "--hold-out",
-        default="",
-        help="records of DS1 to keep out of training and score, e.g. 119,124",
+    parser.add_argument("--net", choices=SHAPES, default="ecg_c48_4x1_75")
+    parser.add_argument("--steps", type=int, nargs=2, default=recipe.steps)
+    parser.add_argument("--weights", type=float, nargs=3, default=recipe.weights)
+    for name in ("smoothing", "focus", "distil"):
+        parser.add_argument(f"--{name}", type=float, default=getattr(recipe, name))
+    for name in ("swap", "mix", "smear", "gain", "wide"):
+        parser.add_argument(f"--{name}", type=float, default=getattr(variety, name))
+    parser.add_argument("--uniform", action="store_true", default=variety.uniform)
+    parser.add_argument("--teachers", type=int, default=3, help="dense C24 nets that teach")
+
+
+def recipe_of(args: argparse.Namespace) -> Recipe:
+    """The recipe that the options name."""
+    names = [f.name for f in dataclasses.fields(data.Variety)]
+    variety = data.Variety(**{name: getattr(args, name) for name in names})
+    return Recipe(
+        tuple(args.steps), tuple(args.weights), args.smoothing, args.focus, args.distil, variety
     )
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--dense-steps", type=int, default=1200)
-    parser.add_argument("--prune-steps", type=int, default=600)
-    return parser.parse_args()
+
+
+def set_up() -> None:
+    """One thread, deterministic, progress to the terminal."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
+    torch.set_num_threads(1)
+    torch.use_deterministic_algorithms(True)
 
 
 def main() -> None:
-    """Dense training, pruning, export, checks, scores."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
-    args = options()
-    torch.set_num_threads(1)
-    torch.use_deterministic_algorithms(True)
-    torch.manual_seed(args.seed)
-    held = [name for name in args.hold_out.split(",") if name]
-    training = [data.load_record(args.data, name) for name in data.DS1 if name not in held]
-    testing = [data.load_record(args.data, name) for name in held]
-    LOG.info("training on %d records, holding out %s", len(training), held or "none")
+    """Dense training, second phase, export, checks, scores on the training records."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    add_recipe(parser)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, help=".tflite; default edgesparse/demo/NET.tflite")
+    parser.add_argument(
+        "--work",
+        type=Path,
+        default=Path("build/ecg"),
+        help="keeps both phases' nets; used again where present",
+    )
+    parser.add_argument("--report", type=Path, help="JSON file for the figures")
+    parser.add_argument("--no-score", action="store_true", help="write the file and stop")
+    args = parser.parse_args()
+    set_up()
+    recipe, shape = recipe_of(args), SHAPES[args.net]
+    records = [data.load_record(args.data, name) for name in data.DS1]
 
-    chunks = data.Chunks(training, np.random.default_rng(args.seed))
-    net = optimise(EcgNet(), chunks, Phase("dense", args.dense_steps, 4e-3, prune=False))
-    net = optimise(net, chunks, Phase("prune", args.prune_steps, 2e-3, prune=True))
+    def first_phase(kind: Shape, seed: int) -> EcgNet:
+        path = args.work / f"dense_{kind.widths[-1]}_all_{seed}.pt"
+        return kept(path, kind, lambda: dense(records, kind, recipe, seed))
+
+    start = first_phase(shape, args.seed)
+    teachers = [first_phase(SHAPES["ecg_c24_dense"], seed) for seed in range(args.teachers)]
+    last = args.work / f"{args.net}_all_{args.seed}.pt"
+    net = kept(last, shape, lambda: tuned(start, records, recipe, args.seed, teachers))
     folded = fold(net)
 
-    model, report = export(folded, training, args.seed)
-    args.out.parent.mkdir(parents=True, exist_ok=True)
-    args.out.write_bytes(model)
-    LOG.info("wrote %s, %d bytes; scoring", args.out, len(model))
+    model, report = export(folded, records, shape, args.seed)
+    out = args.out or Path("edgesparse/demo") / f"{args.net}.tflite"
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_bytes(model)
+    LOG.info("wrote %s, %d bytes", out, len(model))
+    if args.no_score:
+        return
+    report["recipe"] = dataclasses.asdict(recipe) | {"seed": args.seed, "teachers": args.teachers}
     report["parameters"] = sum(p.weight.size + p.bias.size for p in folded)
-    report["scored_on"] = "held-out records" if testing else "training records"
-    report["scores"] = score(model, folded, testing or training)
-    text = json.dumps(report, indent=1)
-    LOG.info("%s", text)
+    report["training_records"] = score(model, folded, records)
     if args.report is not None:
-        args.report.write_text(text + "\n")
+        args.report.parent.mkdir(parents=True, exist_ok=True)
+        args.report.write_text(json.dumps(report, indent=1) + "\n")
+    LOG.info("%s", json.dumps(report["training_records"]["int8"]["pooled"]))
+    LOG.info("%s", report["training_records"]["int8_against_float"])
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 from edgesparse import __version__
-from edgesparse.cli import convert, demo, doctor, inspect, run, verify
+from edgesparse.cli import convert, demo, doctor, inspect, run, score, verify
 from edgesparse.cli.console import fail, say
 from edgesparse.errors import EdgeSparseError
 
@@ -58,6 +58,7 @@ app.command("convert")(convert.convert)
 app.command("inspect")(inspect.inspect)
 app.command("run")(run.run)
 app.command("verify")(verify.verify)
+app.command("score")(score.score)
 app.command("doctor")(doctor.doctor)
 app.add_typer(demo.demo, name="demo")
 

@@ -11,6 +11,7 @@ from edgesparse.cli.console import amount, emit, fail, percent, say, stderr, tab
 from edgesparse.cli.files import check_writable
 from edgesparse.cli.layers import io_text, layer_json, layer_table, plan_json, totals
 from edgesparse.cli.names import short_names
+from edgesparse.cli.stream_option import show_stream, stream_json, stream_options
 from edgesparse.convert import Conversion, Options, check, convert_model, read_file
 from edgesparse.errors import BadInput
 from edgesparse.files import write_whole
@@ -47,6 +48,13 @@ def convert(
     ] = 0,
     golden: Annotated[
         bool, typer.Option("--golden/--no-golden", help="Store a self test in the plan.")] = True,
+    stream: Annotated[
+        str | None,
+        typer.Option(
+            metavar="hop=N[,...]",
+            help="A plan that samples are pushed into: hop=N[,mode=auto|incremental|continuous]"
+            "[,rate=HZ][,frontend=none|ecg360][,beats=yes][,units=ADC units per mV]."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
 ) -> None:
     """Convert a .tflite model into a plan."""
@@ -59,7 +67,8 @@ def convert(
     load_target(target)
     options = Options(
         calibration=calibration_of(model, calibrate), method=method, golden=golden, seed=seed,
-        dump_after=_passes(dump_after or []), dump=_dump_to(as_json))
+        stream=stream_options(stream), dump_after=_passes(dump_after or []),
+        dump=_dump_to(as_json))
     with stderr().status(f"converting {model.name}"):
         result = convert_model(model, target, options)
     write_whole(output, lambda file: file.write(result.plan.data))
@@ -115,6 +124,7 @@ def _show(result: Conversion, model: Path, output: Path) -> None:
     for what, ios in (("in ", plan.inputs), ("out", plan.outputs)):
         for io in ios:
             say(f"{what} {io_text(io)}")
+    show_stream(plan.model.stream, result.notes)
     say()
     layer_table(plan.layers)
     say()
@@ -127,11 +137,15 @@ def _show(result: Conversion, model: Path, output: Path) -> None:
         _show_quantization(result.quantization)
     macs, weights = model_cost(import_tflite(*read_file(model)))
     sums = totals(plan.layers)
-    if macs > sums["macs"]:
+    if plan.model.stream is not None:
+        say(f"MACs {amount(macs)} a window, {amount(sums['macs'])} a run")
+    elif macs > sums["macs"]:
         say(f"folded channels that never change: MACs {amount(macs)} -> {amount(sums['macs'])}, "
             f"weights {weights:,} -> {sums['dense_bytes']:,}")
     size = model.stat().st_size
-    say(f"RAM    {plan.ram_bytes:,} bytes; {result.memory.ratio:.2f} x the lower bound of "
+    state = plan.model.state_bytes
+    kept = f", {state:,} of them kept from run to run; the rest is" if state else ";"
+    say(f"RAM    {plan.ram_bytes:,} bytes{kept} {result.memory.ratio:.2f} x the lower bound of "
         f"{result.memory.bound:,}")
     say(f"flash  {plan.flash_bytes:,} bytes; {percent(plan.flash_bytes / size)} of the model's "
         f"{size:,}")
@@ -161,6 +175,8 @@ def _json(result: Conversion, model: Path, output: Path) -> dict[str, Any]:
         **plan_json(result.plan),
         "ram_bound_bytes": result.memory.bound,
         "ram_ratio": result.memory.ratio,
+        "stream": stream_json(result.plan.model.stream),
+        "notes": list(result.notes),
         "layers": layer_json(result.plan.layers, result.reasons),
         "quantization": None if report is None else {
             "samples": report.samples,

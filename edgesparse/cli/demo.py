@@ -12,16 +12,17 @@ from edgesparse.cli.console import amount, emit, percent, progress, say, stderr,
 from edgesparse.cli.files import check_writable
 from edgesparse.cli.layers import totals
 from edgesparse.demo.ecg import (
+    SAMPLE_RATE_HZ,
     EcgResult,
+    chunk_count,
     packaged_plan,
     packaged_recording,
     read_recording,
     run_ecg,
-    window_count,
 )
 from edgesparse.demo.ecg_picture import STYLES, draw_picture, liveliest, terminal_strip
-from edgesparse.demo.ecg_signal import CLASSES, SAMPLE_RATE_HZ
 from edgesparse.files import write_whole
+from edgesparse.streaming.beats import ECG360_CLASSES as CLASSES
 
 NAMES = {"N": "normal", "S": "supraventricular early", "V": "ventricular early"}
 STRIP_S = 10
@@ -52,8 +53,9 @@ def ecg(
         check_writable(picture, "--picture")
     recording = packaged_recording() if record is None else read_recording(data, record)
     with stderr().status("converting the model"):
-        plan = packaged_plan()
-    with progress("running windows", window_count(recording, plan)) as advance:
+        adc = recording.signal.adc
+        plan = packaged_plan(adc.gain if adc is not None else 200.0)
+    with progress("streaming", chunk_count(recording)) as advance:
         result = run_ecg(recording, plan, advance)
     if picture is not None:
         write_whole(picture, lambda file: draw_picture(
@@ -94,14 +96,20 @@ def _show(result: EcgResult) -> None:
             f"{result.counts[name] / minutes:.1f}") for name, style in zip(CLASSES, STYLES)),
          ("all", "", len(result.beats), f"{result.per_minute:.1f}")])
     say()
-    say(f"zeros   {percent(layers['zeros'])} of {layers['dense_bytes']:,} weights: a window takes "
-        f"{amount(layers['macs_stored'])} of {amount(layers['macs'])} MACs")
+    say(f"zeros   {percent(layers['zeros'])} of {layers['dense_bytes']:,} weights: a run of 44 ms "
+        f"takes {amount(layers['macs_stored'])} of {amount(layers['macs'])} MACs")
     say(f"RAM     {result.plan.ram_bytes:,} bytes")
     say(f"flash   {result.plan.flash_bytes:,} bytes")
-    used = result.hop_seconds / result.headroom
-    say(f"time    {1000 * used:,.1f} ms a window of 8 s, one every "
-        f"{1000 * result.hop_seconds:,.0f} ms: {result.headroom:,.0f} times faster")
-    say("        than needed, on this computer with portable C kernels")
+    used = 1000 * result.total_seconds / max(1, result.runs)
+    say(f"time    {used:.3f} ms a run, front end and decoder included; its budget is "
+        f"{1000 * result.hop_seconds:.1f} ms:")
+    say(f"        {result.headroom:,.0f} times faster than needed, on this computer (portable C)")
+    say(f"delay   a beat is reported at most {_delay_s(result):.2f} s after its R peak")
+
+
+def _delay_s(result: EcgResult) -> float:
+    assert result.plan.model.stream is not None
+    return result.plan.model.stream.delay / SAMPLE_RATE_HZ
 
 
 def _json(result: EcgResult, picture: Path | None) -> dict[str, Any]:
@@ -114,9 +122,10 @@ def _json(result: EcgResult, picture: Path | None) -> dict[str, Any]:
         "beats": len(result.beats),
         "counts": result.counts,
         "beats_per_minute": result.per_minute,
-        "positions": [round(float(p), 2) for p in result.beats.position],
+        "positions": [int(p) for p in result.beats.position],
         "classes": [CLASSES[kind] for kind in result.beats.kind],
-        "windows": len(result.window_seconds),
+        "runs": result.runs,
+        "delay_seconds": _delay_s(result),
         "hop_seconds": result.hop_seconds,
         "budget_over_time": result.headroom,
         "ram_bytes": result.plan.ram_bytes,

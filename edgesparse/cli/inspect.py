@@ -12,6 +12,7 @@ from edgesparse.cli.console import emit, say, table
 from edgesparse.cli.files import open_plan
 from edgesparse.cli.layers import io_text, layer_json, layer_table, plan_json
 from edgesparse.cli.names import short_names
+from edgesparse.cli.stream_option import show_stream, stream_json
 from edgesparse.footprint import flash_of, memory_map
 from edgesparse.plan.plan import Plan
 
@@ -38,6 +39,7 @@ def _show(plan: Plan, path: Path, steps: bool) -> None:
     for what, ios in (("in ", plan.inputs), ("out", plan.outputs)):
         for io in ios:
             say(f"{what} {io_text(io)}")
+    show_stream(model.stream)
     say(f"self test: {'yes' if model.golden else 'none stored'}")
     say()
     if steps:
@@ -85,6 +87,7 @@ def _json(plan: Plan, path: Path) -> dict[str, Any]:
         **plan_json(plan),
         "source_sha256": sha.hex() if sha else None,
         "self_test": plan.model.golden is not None,
+        "stream": stream_json(plan.model.stream),
         "flash": asdict(flash_of(plan)),
         "layers": layer_json(plan.layers),
         "memory_map": [asdict(region) for region in memory_map(plan)],

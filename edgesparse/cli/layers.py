@@ -62,7 +62,8 @@ def io_json(ios: Sequence[IoInfo]) -> list[dict[str, Any]]:
 
 def io_text(io: IoInfo) -> str:
     """name [1, 1440, 1] int8 (scale 0.02475, zero point -16)"""
-    kind = "float32, quantized with" if io.float_io else "int8,"
+    kind = ("float32, quantized with" if io.float_io else
+            "uint8 (stored + 128)," if io.uint8_io else "int8,")
     return f"{io.name} {list(io.shape)} {kind} scale {io.scale:.6g}, zero point {io.zero_point}"
 
 
@@ -73,6 +74,7 @@ def plan_json(plan: Plan) -> dict[str, Any]:
         "producer": plan.model.producer,
         "digest": plan.digest,
         "ram_bytes": plan.ram_bytes,
+        "state_bytes": plan.model.state_bytes,
         "flash_bytes": plan.flash_bytes,
         "inputs": io_json(plan.inputs),
         "outputs": io_json(plan.outputs),

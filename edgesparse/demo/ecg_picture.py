@@ -9,9 +9,10 @@ from typing import BinaryIO
 import numpy as np
 from rich.text import Text
 
-from edgesparse.demo.ecg_signal import CLASSES, SAMPLE_RATE_HZ, Beats
+from edgesparse.demo.ecg import SAMPLE_RATE_HZ, Beats
 from edgesparse.errors import BadInput
 from edgesparse.graph.ir import Array
+from edgesparse.streaming.beats import ECG360_CLASSES as CLASSES
 
 STYLES = ("green", "bold yellow", "bold red")
 COLOURS = ("#1a7f37", "#bf8700", "#cf222e")

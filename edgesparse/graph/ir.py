@@ -111,6 +111,7 @@ class Graph:
 
     float_inputs, float_outputs  which inputs and outputs are real numbers for the user, to be
                                  quantized at the edge of the model; empty: none
+    uint8_outputs                which outputs are uint8 for the user: stored + 128; empty: none
     input_names, output_names    what the user calls them; empty: as the tensors
     """
 
@@ -122,6 +123,7 @@ class Graph:
     source_sha256: bytes = field(default=b"\0" * 32)
     float_inputs: tuple[bool, ...] = ()
     float_outputs: tuple[bool, ...] = ()
+    uint8_outputs: tuple[bool, ...] = ()
     input_names: tuple[str, ...] = ()
     output_names: tuple[str, ...] = ()
 

@@ -22,6 +22,8 @@ def to_text(graph: Graph) -> str:
     ):
         for i, name in enumerate(names):
             note = " (float for the user)" if real and real[i] else ""
+            if word == "output" and graph.uint8_outputs and graph.uint8_outputs[i]:
+                note = " (uint8 for the user)"
             alias = f" called {called[i]}" if called and called[i] != name else ""
             lines.append(f"{word} {_tensor(graph.tensors[name])}{note}{alias}")
     lines += [_node(graph, node) for node in graph.nodes]

@@ -44,6 +44,7 @@ def verify(graph: Graph, after: str = "import") -> None:
     for flags, names in (
         (graph.float_inputs, graph.inputs), (graph.input_names, graph.inputs),
         (graph.float_outputs, graph.outputs), (graph.output_names, graph.outputs),
+        (graph.uint8_outputs, graph.outputs),
     ):
         if flags and len(flags) != len(names):
             raise GraphInvalid(f"after {after}: {len(flags)} notes on {len(names)} {names}")

@@ -7,6 +7,7 @@ collected, so that a user sees all of it together.
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 
 from edgesparse.errors import ImportFailed, Unsupported, UnsupportedModel
 from edgesparse.graph.ir import Graph
@@ -14,16 +15,11 @@ from edgesparse.importers.tflite_build import Build
 from edgesparse.importers.tflite_call import Call, DependsOnRefused
 from edgesparse.importers.tflite_ops import HANDLERS
 from edgesparse.importers.tflite_schema import RawModel, RawOperator, RawTensor, read_model
+from edgesparse.importers.tflite_state import resolve_states
 
 UNKNOWN = ("this operator is not executed",
            "express it by supported operators, or do its work outside the model")
-STATE = ("it keeps state from one run to the next",
-         "export the model without state, over one whole window")
 REFUSED = {
-    "ASSIGN_VARIABLE": STATE,
-    "CALL_ONCE": STATE,
-    "READ_VARIABLE": STATE,
-    "VAR_HANDLE": STATE,
     "BIDIRECTIONAL_SEQUENCE_LSTM": ("recurrent layers are not executed",
                                     "unroll the layer (Keras: unroll=True), or a 1-D convolution"),
     "LSTM": ("recurrent layers are not executed", "a 1-D convolution"),
@@ -56,7 +52,12 @@ def import_tflite(data: bytes, name: str) -> Graph:
     outputs = tuple(build.values[i].name for i in model.outputs)
     tensors = {build.values[i].name: build.values[i] for i in model.inputs} | build.tensors
     digest = hashlib.sha256(data).digest()
-    return Graph(name, tensors, tuple(build.nodes), inputs, outputs, digest)
+    graph = Graph(name, tensors, tuple(build.nodes), inputs, outputs, digest)
+    if not build.uint8_outputs:
+        return graph
+    return replace(
+        graph, uint8_outputs=tuple(i in build.uint8_outputs for i in model.outputs),
+        output_names=tuple(model.tensors[i].name for i in model.outputs))
 
 
 def check_tflite(data: bytes, name: str) -> tuple[Unsupported, ...]:
@@ -86,6 +87,7 @@ def _build(model: RawModel) -> Build:
         except DependsOnRefused:
             _give_up(build, op)
     _check_outputs(build)
+    resolve_states(build)
     return build
 
 
@@ -100,7 +102,8 @@ def _operator(call: Call) -> None:
 
 
 def _check_buffers(model: RawModel) -> None:
-    for raw in model.tensors:
+    graphs = (model, *model.called.values())
+    for raw in (tensor for graph in graphs for tensor in graph.tensors):
         if raw.buffer >= len(model.buffers):
             raise ImportFailed(f"{model.name}: {raw} is in buffer {raw.buffer}; the file has "
                                f"{len(model.buffers)}")

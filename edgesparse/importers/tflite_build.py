@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import NoReturn
 
 import numpy as np
@@ -25,9 +26,32 @@ STORED_RANGE: dict[DType, tuple[int, int]] = {
 }
 
 
+@dataclass
+class Variables:
+    """What the operators of resource variables said so far; variables by name.
+
+    handles    tensor index -> the variable it is a handle of
+    called     subgraphs run at the start
+    initial    the constant it starts as
+    read       the tensors it was read into, `assigned` those it was assigned
+    late       read before it had a value
+    given_up   with a read or an assignment that is refused already
+    """
+
+    handles: dict[int, str] = field(default_factory=dict)
+    called: set[int] = field(default_factory=set)
+    initial: dict[str, Tensor] = field(default_factory=dict)
+    read: dict[str, list[Tensor]] = field(default_factory=dict)
+    assigned: dict[str, list[Tensor]] = field(default_factory=dict)
+    late: set[str] = field(default_factory=set)
+    given_up: set[str] = field(default_factory=set)
+
+
 class Build:
     """Graph tensors by name and by file index, nodes in order, and what was refused.
 
+    `uint8_outputs` are graph outputs, by file index, that are an int8 result plus 128;
+    `shown_as_uint8` those results.
     `dequantized` holds parameters that a DEQUANTIZE makes out of a constant: its node is added
     when something reads the result, so that a convolution may reorder the constant first.
     """
@@ -40,6 +64,9 @@ class Build:
         self.dequantized: dict[int, Tensor] = {}
         self.refused: set[int] = set()
         self.issues: list[Unsupported] = []
+        self.variables = Variables()
+        self.uint8_outputs: set[int] = set()
+        self.shown_as_uint8: set[int] = set()
         self._elements = 0
         self._names = {tensor.name for tensor in model.tensors}
         self._parameters: dict[tuple[int, object], Tensor] = {}
@@ -81,9 +108,13 @@ class Build:
             if index in self.dequantized:
                 self.values[index] = self._dequantize(self.dequantized[index], raw.name)
             else:
-                self._check_shape(raw, raw.shape)
-                self.values[index] = self.tensor(raw, raw.shape, self._data(raw))
+                self.values[index] = self.constant(raw)
         return self.values[index]
+
+    def constant(self, raw: RawTensor) -> Tensor:
+        """A constant of the file, of whichever subgraph."""
+        self._check_shape(raw, raw.shape)
+        return self.tensor(raw, raw.shape, self._data(raw))
 
     def _check_shape(self, raw: RawTensor, shape: Shape) -> None:
         if len(shape) > MAX_RANK or any(n < 0 for n in shape) or math.prod(shape) > MAX_ELEMENTS:

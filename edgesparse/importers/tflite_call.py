@@ -165,6 +165,14 @@ class Call:
             self.refuse(f"it makes {out.dtype} out of {ins[0].dtype}", "one type for all tensors")
         self.build.values[raw.index] = self._append(op, ins, out)
 
+    def declare(self) -> Tensor:
+        """The output as the file states it; its value is found later."""
+        raw = self.output()
+        out = self.build.tensor(raw, raw.shape)
+        self._check_activation(out, raw)
+        self.build.values[raw.index] = out
+        return out
+
     def through(self, op: Op, x: Tensor, label: str) -> Tensor:
         """A result that the file does not have: x moved by a layout operator."""
         name = self.build.fresh_name(f"{self.layer}/{label}")

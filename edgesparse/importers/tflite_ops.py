@@ -10,6 +10,7 @@ import tflite
 
 from edgesparse.graph.ir import Quant, Tensor
 from edgesparse.importers import tflite_layout as layout
+from edgesparse.importers import tflite_state as state
 from edgesparse.importers.tflite_call import Call
 from edgesparse.ops import (
     Activation,
@@ -220,7 +221,33 @@ def unary(op: Op, scale: float | None = None, zero_point: int = 0) -> Handler:
 
 def quantize(call: Call) -> None:
     x = call.data(0)
+    if x.dtype == "int8" and call.output().type == "UINT8":
+        _as_uint8(call, x)
+        return
     call.emit(Quantize() if x.dtype == "float32" else Requantize(), (x,), converts=True)
+
+
+def _as_uint8(call: Call, x: Tensor) -> None:
+    """A result for a user who wants uint8: the same real numbers, stored + 128."""
+    raw, model = call.output(), call.build.model
+    out = call.build.tensor(raw, raw.shape)
+    ends_here = raw.index in model.outputs and call.index(0) not in model.outputs and not any(
+        raw.index in op.inputs for op in model.operators)
+    if not ends_here or call.index(0) in call.build.shown_as_uint8:
+        call.refuse("uint8 activations are not executed; allowed is a graph output that is uint8",
+                    "re-export with int8 activations")
+    same = out.quant == Quant((x.scale,), (x.zero_point + 128,))
+    if not same or out.shape != x.shape:
+        call.refuse(f"it makes {_scaled(out)} of {_scaled(x)}; the same shape and scale, and a "
+                    "zero point 128 higher, are allowed", "an int8 output")
+    call.build.values[raw.index] = x
+    call.build.uint8_outputs.add(raw.index)
+    call.build.shown_as_uint8.add(call.index(0))
+
+
+def _scaled(t: Tensor) -> str:
+    parameters = f"scale {t.scale:g}, zero point {t.zero_point}" if t.quant else "no scale"
+    return f"{t.dtype} {list(t.shape)} ({parameters})"
 
 
 def dequantize(call: Call) -> None:
@@ -289,8 +316,10 @@ def _fixed_quant(call: Call, scale: float, zero_point: int) -> None:
 
 HANDLERS: Mapping[str, Handler] = {
     "ADD": binary(Add),
+    "ASSIGN_VARIABLE": state.assign_variable,
     "AVERAGE_POOL_2D": pool(AvgPool),
     "BATCH_TO_SPACE_ND": layout.batch_to_space,
+    "CALL_ONCE": state.call_once,
     "CONCATENATION": layout.concatenation,
     "CONV_2D": convolution,
     "DENSIFY": layout.densify,
@@ -309,6 +338,7 @@ HANDLERS: Mapping[str, Handler] = {
     "PACK": layout.pack,
     "PAD": layout.pad,
     "QUANTIZE": quantize,
+    "READ_VARIABLE": state.read_variable,
     "REDUCE_PROD": layout.reduce_prod,
     "RELU": unary(Relu(Activation.RELU)),
     "RELU6": unary(Relu(Activation.RELU6)),
@@ -325,4 +355,5 @@ HANDLERS: Mapping[str, Handler] = {
     "TANH": unary(Tanh(), 1 / 128, 0),
     "TRANSPOSE": layout.transpose,
     "UNPACK": layout.unpack,
+    "VAR_HANDLE": state.var_handle,
 }

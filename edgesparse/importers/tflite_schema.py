@@ -45,6 +45,7 @@ _POOL = ("Pool2DOptions", ("Padding", "StrideW", "StrideH", "FilterWidth", "Filt
 OPTIONS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "ADD": ("AddOptions", ("FusedActivationFunction",)),
     "AVERAGE_POOL_2D": _POOL,
+    "CALL_ONCE": ("CallOnceOptions", ("InitSubgraphIndex",)),
     "CONCATENATION": ("ConcatenationOptions", ("Axis", "FusedActivationFunction")),
     "CONV_2D": ("Conv2DOptions", (
         "Padding", "StrideW", "StrideH", "DilationWFactor", "DilationHFactor",
@@ -68,8 +69,11 @@ OPTIONS: Mapping[str, tuple[str, tuple[str, ...]]] = {
         "BeginMask", "EndMask", "EllipsisMask", "NewAxisMask", "ShrinkAxisMask", "Offset")),
     "SUB": ("SubOptions", ("FusedActivationFunction",)),
     "UNPACK": ("UnpackOptions", ("Axis",)),
+    "VAR_HANDLE": ("VarHandleOptions", ("Container", "SharedName")),
 }
 """Operator -> the table of its options and the fields of it that decide what the operator does."""
+TEXT_OPTIONS: Mapping[str, int] = {"Container": 4, "SharedName": 6}
+"""Those that are strings, with their vtable slots."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,19 +113,29 @@ class RawOperator:
 
 
 @dataclass(frozen=True, eq=False)
-class RawModel:
-    """The main graph of a file and the bytes of its buffers ([n] uint8, views of the file)."""
+class RawGraph:
+    """Tensors and operators of a subgraph."""
 
-    name: str
     tensors: tuple[RawTensor, ...]
     operators: tuple[RawOperator, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class RawModel(RawGraph):
+    """The main graph of a file and the bytes of its buffers ([n] uint8, views of the file).
+
+    called  the other subgraphs that CALL_ONCE names, by number
+    """
+
+    name: str
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     buffers: tuple[Array, ...]
+    called: Mapping[int, RawGraph]
 
 
 def read_model(data: bytes, name: str) -> RawModel:
-    """Read the file's first subgraph, which is the one that runs.
+    """Read the file's first subgraph, which is the one that runs, and those it calls once.
 
     Raises ImportFailed when a field, offset or length points outside the file.
     """
@@ -143,25 +157,40 @@ def read_model(data: bytes, name: str) -> RawModel:
     if not subgraphs:
         raise ImportFailed(f"{name}: the file holds no graph")
     main = subgraphs[0][1]
-    tensors = [
-        _tensor(reader, table, place, index)
-        for index, (place, table) in enumerate(
-            reader.tables("tensor", main.TensorsLength, main.Tensors, MAX_SUBGRAPH))
-    ]
-    operators = tuple(
-        _operator(reader, table, index, codes)
-        for index, (_, table) in enumerate(
-            reader.tables("operator", main.OperatorsLength, main.Operators, MAX_SUBGRAPH))
-    )
+    graph = _graph(reader, main, codes)
+    called: dict[int, RawGraph] = {}
+    for op in graph.operators:
+        if op.name == "CALL_ONCE":
+            number = op.options.get("InitSubgraphIndex", 0)
+            if not 0 < number < len(subgraphs):
+                raise ImportFailed(f"{name}: {op} calls subgraph {number}; the file holds "
+                                   f"{len(subgraphs)}, and the first one is the caller")
+            if number not in called:
+                called[number] = _graph(reader, subgraphs[number][1], codes)
     buffers = tuple(
         _buffer(reader, table, place)
         for place, table in reader.tables("buffer", model.BuffersLength, model.Buffers)
     )
     return RawModel(
-        name, _with_unique_names(tensors), operators,
-        reader.integers("graph inputs", main.InputsAsNumpy),
-        reader.integers("graph outputs", main.OutputsAsNumpy), buffers,
+        tensors=graph.tensors, operators=graph.operators, name=name,
+        inputs=reader.integers("graph inputs", main.InputsAsNumpy),
+        outputs=reader.integers("graph outputs", main.OutputsAsNumpy),
+        buffers=buffers, called=called,
     )
+
+
+def _graph(reader: _Reader, table: Any, codes: list[str]) -> RawGraph:
+    tensors = [
+        _tensor(reader, tensor, place, index)
+        for index, (place, tensor) in enumerate(
+            reader.tables("tensor", table.TensorsLength, table.Tensors, MAX_SUBGRAPH))
+    ]
+    operators = tuple(
+        _operator(reader, operator, index, codes)
+        for index, (_, operator) in enumerate(
+            reader.tables("operator", table.OperatorsLength, table.Operators, MAX_SUBGRAPH))
+    )
+    return RawGraph(_with_unique_names(tensors), operators)
 
 
 class _Reader:
@@ -260,28 +289,30 @@ def _operator(reader: _Reader, table: Any, index: int, codes: list[str]) -> RawO
 
 
 def _options(reader: _Reader, table: Any, operator: str, place: str) -> Mapping[str, Any]:
-    """Field -> number, or tuple of numbers; empty when the operator takes or has no options."""
+    """Field -> number, tuple of numbers or text; empty when the operator takes or has none."""
     if operator not in OPTIONS:
         return {}
     kind, fields = OPTIONS[operator]
-    found = reader.get(f"{place} options", table.BuiltinOptionsType)
-    if found == tflite.BuiltinOptions.NONE:
+    code = reader.get(f"{place} options", table.BuiltinOptionsType)
+    if code == tflite.BuiltinOptions.NONE:
         return {}
-    if found != getattr(tflite.BuiltinOptions, kind):
-        raise ImportFailed(f"{reader.name}: {place} has options of type {found}, not {kind}")
+    if code != getattr(tflite.BuiltinOptions, kind):
+        raise ImportFailed(f"{reader.name}: {place} has options of type {code}, not {kind}")
     union = reader.get(f"{place} options", table.BuiltinOptions)
     if union is None:
         return {}
     options = getattr(tflite, kind)()
     reader.get(f"{place} options", options.Init, union.Bytes, union.Pos)
-    return {
-        field.removesuffix("AsNumpy"): (
-            reader.integers(f"{place} {field}", getattr(options, field))
-            if field.endswith("AsNumpy")
-            else reader.get(f"{place} {field}", getattr(options, field))
-        )
-        for field in fields
-    }
+    found: dict[str, Any] = {}
+    for field in fields:
+        where = f"{place} {field}"
+        if field in TEXT_OPTIONS:
+            found[field] = reader.text(where, options, TEXT_OPTIONS[field])
+        elif field.endswith("AsNumpy"):
+            found[field.removesuffix("AsNumpy")] = reader.integers(where, getattr(options, field))
+        else:
+            found[field] = reader.get(where, getattr(options, field))
+    return found
 
 
 def _tensor(reader: _Reader, table: Any, place: str, index: int) -> RawTensor:

@@ -7,10 +7,14 @@ from dataclasses import dataclass, replace
 
 from edgesparse.mapping.draft import WINDOWS, Draft
 from edgesparse.mapping.limits import check_limits
-from edgesparse.mapping.lower import Lowered
+from edgesparse.mapping.lowered import Lowered
 from edgesparse.mapping.memory import Buffer, MemoryPlan, align, plan_memory
 from edgesparse.mapping.views import View
 from edgesparse.plan import model as pm
+from edgesparse.plan.stream_model import Stream
+from edgesparse.plan.stream_state import ALIGN as STATE_ALIGN
+from edgesparse.plan.stream_state import stream_state_bytes
+from edgesparse.plan.wire import round_up
 
 TILE = 4
 """Columns a Mac of the portable backend computes at a time (PLAN_FORMAT.md section 8)."""
@@ -35,17 +39,20 @@ def assemble(low: Lowered, target: str, producer: str, options: str, seed: int =
         Buffer(f"scratch {i}", size, i, i) for i, size in enumerate(scratch) if size
     ]
     memory = plan_memory(buffers, seed)
+    rings, state = _rings(low)
+    stream, state = _stream(low, state)
 
     index: dict[str, int] = {}
     tensors: list[pm.Tensor] = []
     for name in _used_tensors(low):
         index[name] = len(tensors)
-        tensors.append(_tensor(low, name, roots, memory))
+        tensors.append(_tensor(low, name, roots, memory, state))
     steps = tuple(
-        _step(low, draft, index, memory.offsets.get(f"scratch {i}", 0), scratch[i])
+        _step(low, draft, index, memory.offsets.get(f"scratch {i}", -state) + state, scratch[i])
         for i, draft in enumerate(low.drafts)
     )
     graph = low.graph
+    none = (False,) * len(low.outputs)
     model = pm.PlanModel(
         target=target, tensors=tuple(tensors), steps=steps,
         inputs=tuple(
@@ -53,10 +60,11 @@ def assemble(low: Lowered, target: str, producer: str, options: str, seed: int =
             for t, f in zip(graph.inputs, graph.float_inputs or (False,) * len(graph.inputs),
                             strict=True)),
         outputs=tuple(
-            pm.Io(tensor=index[t], float_io=f)
-            for t, f in zip(low.outputs, graph.float_outputs or (False,) * len(low.outputs),
-                            strict=True)),
-        arena_bytes=memory.peak, source_sha256=graph.source_sha256, producer=producer,
+            pm.Io(tensor=index[t], float_io=f, uint8_io=u)
+            for t, f, u in zip(low.outputs, graph.float_outputs or none,
+                               graph.uint8_outputs or none, strict=True)),
+        rings=rings, state_bytes=state, arena_bytes=state + memory.peak,
+        source_sha256=graph.source_sha256, producer=producer,
         options=options,
         names=pm.Names(
             model=graph.name, tensors=tuple(index),
@@ -64,6 +72,7 @@ def assemble(low: Lowered, target: str, producer: str, options: str, seed: int =
             inputs=graph.input_names or graph.inputs,
             outputs=graph.output_names or graph.outputs,
         ),
+        stream=stream,
     )
     check_limits(model)
     return Assembled(model, memory, tuple(draft.reason for draft in low.drafts))
@@ -120,7 +129,7 @@ def _merge_in_place(low: Lowered) -> dict[str, str]:
     """
     roots = {view.root: view.root for view in low.views.values()}
     for i, draft in enumerate(low.drafts):
-        if draft.has_window or isinstance(draft.source, pm.Copy):
+        if draft.has_window or isinstance(draft.source, pm.Copy) or draft.output not in low.views:
             continue
         out = low.views[draft.output]
         spans = _lifetimes(low, roots)
@@ -171,8 +180,31 @@ def _used_tensors(low: Lowered) -> Iterator[str]:
     yield from dict.fromkeys((*names, *low.outputs))
 
 
+def _rings(low: Lowered) -> tuple[tuple[pm.Ring, ...], int]:
+    """The rings behind their heads at the start of the arena, and the bytes of both."""
+    at = 4 * len(low.rings)
+    rings = []
+    for name, columns in low.rings.items():
+        t = low.tensors[name]
+        rings.append(pm.Ring(
+            offset=at, columns=columns, channels=t.channels, zero_point=t.zero_point))
+        at += columns * t.channels
+    return tuple(rings), align(at)
+
+
+def _stream(low: Lowered, at: int) -> tuple[Stream | None, int]:
+    """The stream's table, its state behind the rings, and the bytes of both."""
+    if low.stream is None:
+        return None, at
+    at = round_up(at, STATE_ALIGN)
+    (x,), y = low.graph.inputs, low.outputs[0]
+    size = stream_state_bytes(
+        low.stream, low.tensors[x].channels, low.tensors[y].channels - 1)
+    return replace(low.stream, state_offset=at), at + size
+
+
 def _tensor(
-    low: Lowered, name: str, roots: dict[str, str], memory: MemoryPlan
+    low: Lowered, name: str, roots: dict[str, str], memory: MemoryPlan, state: int
 ) -> pm.Tensor:
     t = low.tensors[name]
     shape = t.shape or (1,)
@@ -182,8 +214,13 @@ def _tensor(
     )
     if t.data is not None:
         return pm.Tensor(shape=shape, place=place, scale=t.scale, data=t.data.reshape(-1))
+    if name in low.slots:
+        slot = low.slots[name]
+        ring = list(low.rings).index(slot.ring)
+        place = replace(place, ring=ring, ring_role=slot.role, ring_lag=slot.lag)
+        return pm.Tensor(shape=shape, place=place, scale=t.scale)
     view = low.views[name]
-    offset = memory.offsets[roots[view.root]] + view.offset
+    offset = state + memory.offsets[roots[view.root]] + view.offset
     return pm.Tensor(
         shape=shape, place=replace(place, offset=offset, pitch=view.pitch), scale=t.scale)
 
@@ -214,7 +251,8 @@ def _scratch_bytes(low: Lowered, draft: Draft) -> int:
     """PLAN_FORMAT.md section 8, for one branch."""
     patches = 0
     if isinstance(draft.source, pm.Mac):
-        patches = align(patch_bytes(draft.source.geometry, low.views.get(draft.input)))
+        patches = align(patch_bytes(
+            draft.source.geometry, low.views.get(draft.input), draft.input in low.slots))
     channels = low.tensors[draft.output].channels
     tail = sum(
         align(channels if isinstance(s.body, (pm.MaxPool, pm.Softmax)) else 4 * channels)
@@ -223,14 +261,14 @@ def _scratch_bytes(low: Lowered, draft: Draft) -> int:
     return patches + tail
 
 
-def patch_bytes(g: pm.Geometry, view: View | None) -> int:
+def patch_bytes(g: pm.Geometry, view: View | None, in_ring: bool = False) -> int:
     """Bytes for the input patches of a tile of columns; 0 when they are contiguous in the input."""
     inside = (
         g.pad_top == g.pad_left == 0
         and (g.out_h - 1) * g.stride_h + (g.kernel_h - 1) * g.dilation_h < g.in_h
         and (g.out_w - 1) * g.stride_w + (g.kernel_w - 1) * g.dilation_w < g.in_w
     )
-    dense = view is None or view.pitch == g.in_c
+    dense = not in_ring and (view is None or view.pitch == g.in_c)
     one_tap = g.kernel_h == g.kernel_w == 1
     one_row = g.kernel_h == 1 and (g.dilation_w == 1 or g.kernel_w == 1) and dense
     if inside and (one_tap or one_row):

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from edgesparse.graph.ir import Graph, Node, Shape, Tensor
-from edgesparse.ops import Concat, Reshape, Slice
+from edgesparse.ops import Concat, History, Reshape, Slice
 
 
 @dataclass(frozen=True)
@@ -23,11 +23,15 @@ class View:
 
 
 def resolve_views(graph: Graph) -> Mapping[str, View]:
-    """The view of every tensor that is not a constant; a tensor may be its own root."""
+    """The view of every tensor but constants and those that live in a ring (History).
+
+    A tensor may be its own root.
+    """
     parents = _placements(graph)
     views: dict[str, View] = {}
     # Placement goes from a Concat's result to its parts: later tensors are resolved first.
-    order = [*graph.inputs, *(t for node in graph.nodes for t in node.outputs)]
+    computed = (node for node in graph.nodes if not isinstance(node.op, History))
+    order = [*graph.inputs, *(t for node in computed for t in node.outputs)]
     for name in reversed(order):
         if name in parents:
             node, begin = parents[name]
@@ -122,7 +126,8 @@ def _placements(graph: Graph) -> dict[str, tuple[Node, tuple[int, ...]]]:
             begin = tuple(at if d == axis else 0 for d in range(rank))
             at += part.shape[axis]
             producer = graph.producer.get(name)
-            owns_bytes = producer is not None and not isinstance(producer.op, (Reshape, Slice))
+            owns_bytes = producer is not None and not isinstance(
+                producer.op, (Reshape, Slice, History))
             if owns_bytes and name not in fixed and name not in placed and (
                 node.inputs.count(name) == 1
             ):

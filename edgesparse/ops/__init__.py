@@ -8,6 +8,7 @@ from edgesparse.ops.base import OPS, Op, register
 from edgesparse.ops.concat import Concat
 from edgesparse.ops.conv import Conv
 from edgesparse.ops.fully_connected import FullyConnected
+from edgesparse.ops.history import History
 from edgesparse.ops.lut import Lut
 from edgesparse.ops.mean import Mean
 from edgesparse.ops.mul import Mul
@@ -40,6 +41,7 @@ __all__ = [
     "Dequantize",
     "FullyConnected",
     "HardSwish",
+    "History",
     "LeakyRelu",
     "Logistic",
     "Lut",

@@ -12,6 +12,7 @@ from edgesparse.ops.add import Sum
 from edgesparse.ops.concat import Concat
 from edgesparse.ops.conv import Conv
 from edgesparse.ops.fully_connected import FullyConnected
+from edgesparse.ops.history import History
 from edgesparse.ops.mean import Mean
 from edgesparse.ops.mul import Mul
 from edgesparse.ops.pad import Pad
@@ -55,7 +56,7 @@ def links(graph: Graph, node: Node) -> list[Link] | None:
         return []
     if isinstance(op, Conv):
         return [_grouped(op.groups, ins[0], y)]
-    if isinstance(op, (Unary, Pool, Quantize, Dequantize)):
+    if isinstance(op, (Unary, Pool, Quantize, Dequantize, History)):
         return [_same(ins[0], y)]
     if isinstance(op, (Sum, Mul)):
         return [_same(x, y) for x in ins if x.channels == y.channels]  # the rest: broadcast

@@ -1,4 +1,4 @@
-"""Which stored values each element of an int8 tensor can take, whatever the input.
+"""Which stored values each element of an int8 tensor can take, in any run, whatever the input.
 
 Interval arithmetic with the operators' own int8 definitions: all of them but tables and Softmax
 rise or fall with each input (Mul with each for a fixed other one), so they are evaluated at the
@@ -15,6 +15,7 @@ from edgesparse.graph.ir import Array, Graph, Node
 from edgesparse.ops.add import Add, Sub
 from edgesparse.ops.conv import Conv
 from edgesparse.ops.fully_connected import FullyConnected
+from edgesparse.ops.history import History
 from edgesparse.ops.layout import Layout
 from edgesparse.ops.linear import Linear
 from edgesparse.ops.mean import Mean
@@ -59,6 +60,8 @@ def _range(graph: Graph, node: Node, ranges: dict[str, Range]) -> Range | None:
     if isinstance(op, Linear):
         return _products(graph, node, ranges[node.inputs[0]])
 
+    if isinstance(op, History):
+        return _past(ins[0].zero_point, ranges[node.inputs[0]], outs[0].columns)
     x = [ranges[t] for t in node.inputs]
     lows, highs = [r.low for r in x], [r.high for r in x]
     if isinstance(op, Unary):
@@ -74,6 +77,14 @@ def _range(graph: Graph, node: Node, ranges: dict[str, Range]) -> Range | None:
     elif not isinstance(op, (Add, Pool, Mean, Layout)):
         return None
     return Range(op.int8_ref(lows, ins, outs)[0], op.int8_ref(highs, ins, outs)[0])
+
+
+def _past(zero_point: int, x: Range, columns: int) -> Range:
+    """Every column may be any column of x, or the zero points before the first run."""
+    low = np.minimum(x.low.min(axis=1, keepdims=True), zero_point)
+    high = np.maximum(x.high.max(axis=1, keepdims=True), zero_point)
+    return Range(np.repeat(low, columns, 1).astype(np.int8),
+                 np.repeat(high, columns, 1).astype(np.int8))
 
 
 def _table(table: Array, x: Range) -> Range:

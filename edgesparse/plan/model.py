@@ -2,8 +2,8 @@
 
 docs/PLAN_FORMAT.md says what each field means. The annotation of a field is its type in the
 schema, the order of the fields is the schema's, and codec.py reads and writes by nothing else.
-
 A field without a default is `required` in the schema, unless it is a number or a string.
+The tables of streaming stand in stream_model.py.
 
 Three simplifications of the schema's shapes:
 a union field holds the table itself (`Step.source` is a Mac, a Load or a Copy); a `Stage` table is
@@ -39,6 +39,7 @@ from edgesparse.plan.scalars import (
     U32Tuple,
     UInt8Aligned,
 )
+from edgesparse.plan.stream_model import Stream
 from edgesparse.quantize.fixedpoint import Rounding
 
 
@@ -339,6 +340,7 @@ class Step:
 class Io:
     tensor: U16
     float_io: Bool = False
+    uint8_io: Bool = False
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -379,6 +381,7 @@ class PlanModel:
     producer: str = ""
     options: str = ""
     names: Names | None = None
+    stream: Stream | None = None
 
 
 STRUCTS: frozenset[type] = frozenset({Place, Ring, Geometry, Scaled, Window})

@@ -64,14 +64,15 @@ class LayerInfo:
 
 @dataclass(frozen=True)
 class IoInfo:
-    """An input or output; stored = round(real / scale) + zero_point. `float_io`: the user's model
-    had float32 here, the device has int8."""
+    """An input or output; stored = round(real / scale) + zero_point. The device has int8; the
+    user's model had float32 here where `float_io`, and stored + 128 in uint8 where `uint8_io`."""
 
     name: str
     shape: Shape
     scale: float
     zero_point: int
     float_io: bool
+    uint8_io: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,7 +144,8 @@ class Plan:
     ) -> tuple[IoInfo, ...]:
         tensors = [self.model.tensors[io.tensor] for io in ios]
         return tuple(
-            IoInfo(_name(names, i, what), t.shape, t.scale, t.place.zero_point, io.float_io)
+            IoInfo(_name(names, i, what), t.shape, t.scale, t.place.zero_point, io.float_io,
+                   io.uint8_io)
             for i, (io, t) in enumerate(zip(ios, tensors)))
 
     def _layer(self, step: pm.Step, name: str) -> LayerInfo:

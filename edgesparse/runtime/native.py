@@ -6,8 +6,9 @@ no conversion. The interpreter lock is not held while the core runs: sessions ru
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -63,6 +64,46 @@ class PlanInfo:
     source_sha256: bytes | None
 
 
+@dataclass(frozen=True)
+class NativeStream:
+    """A stream and how far it is: es_stream; worst_seconds is the longest run with a budget."""
+
+    rate_mhz: int
+    channels: int
+    hop: int
+    delay: int
+    classes: int
+    samples: int
+    runs: int
+    missing: int
+    signal: int
+    overruns: int
+    worst_seconds: float
+
+
+class NativeResult(NamedTuple):
+    """es_result."""
+
+    kind: int
+    value: int
+    strength: int
+    skip: int
+    sample: int
+    column: int
+
+
+RUN: int = lib.ES_RESULT_RUN
+BEAT: int = lib.ES_RESULT_BEAT
+
+
+def _take_result(user: Any, r: Any) -> None:
+    ffi.from_handle(user)(
+        NativeResult(int(r.kind), r.value, r.strength, r.skip, r.sample, r.column))
+
+
+ffi.def_extern(name="es_host_result")(_take_result)
+
+
 class NativePlan:
     """A plan the core has checked and opened."""
 
@@ -96,7 +137,7 @@ def _describe(fault: Any, status: int) -> str:
     place = f" ({', '.join(where)})" if where else ""
     return (
         f"I-{fault.invariant}: {status_text(status)}{place}; "
-        "docs/PLAN_FORMAT.md section 10 says what the number means")
+        "docs/PLAN_FORMAT.md section 11 says what the number means")
 
 
 class NativeSession:
@@ -166,6 +207,34 @@ class NativeSession:
     def counts(self) -> list[tuple[int, float]]:
         """Per step: how often it ran since count(), and seconds in all."""
         return [(counter.runs, counter.ticks * 1e-9) for counter in self._counters]
+
+    def push(self, samples: Array, take: Callable[[NativeResult], None]) -> None:
+        """Push samples [frames, channels] int16, C order; results go to `take`, in order.
+
+        Raises NativeError when the plan is no stream or the record has ended.
+        """
+        handle = ffi.new_handle(take)
+        _check("es_push", lib.es_push(
+            self._pointer, ffi.from_buffer("int16_t[]", samples), len(samples),
+            lib.es_host_result, handle))
+
+    def flush(self, take: Callable[[NativeResult], None]) -> None:
+        """End the record. Raises NativeError when the plan is no stream."""
+        handle = ffi.new_handle(take)
+        _check("es_flush", lib.es_flush(self._pointer, lib.es_host_result, handle))
+
+    def budget(self, seconds: float) -> None:
+        """From now on measure runs, and count those that take longer; 0: none."""
+        lib.es_set_clock(self._pointer, lib.es_host_ticks)
+        lib.es_set_budget(self._pointer, min(round(seconds * 1e9), (1 << 32) - 1))
+
+    def stream_info(self) -> NativeStream:
+        """Raises NativeError when the plan is no stream."""
+        info = ffi.new("es_stream *")
+        _check("es_stream_info", lib.es_stream_info(self._pointer, info))
+        return NativeStream(
+            info.rate_mhz, info.channels, info.hop, info.delay, info.classes, info.samples,
+            info.runs, info.missing, int(info.signal), info.overruns, info.worst_ticks * 1e-9)
 
     def intact(self) -> bool:
         """Whether the guard bytes are as they were."""

@@ -54,25 +54,21 @@ class Session:
         """Run once, or once per entry of a new first axis that all inputs have.
 
         x        int8 is taken as stored; float is quantized with the scale of the input, ties
-                 away from zero, and saturates
-        returns  the output, a tuple if there are several: float32 where the user's model had
-                 float32, int8 elsewhere; with the new axis if x had one. The runs of a batch
+                 away from zero, and saturates; uint8 is taken where the user's model had it
+        returns  the output, a tuple if there are several: float32 or uint8 where the user's model
+                 had that, int8 elsewhere; with the new axis if x had one. The runs of a batch
                  follow each other: a streaming plan remembers from one to the next
         Raises BadInput for a number, shape or type of inputs that does not fit.
         """
         inputs, batch = self._inputs(x)
         runs = 1 if batch is None else batch
-        results = [
-            np.empty((runs, *out.shape), np.float32 if out.float_io else np.int8)
-            for out in self.plan.outputs
-        ]
+        results = [np.empty((runs, *out.shape), dtype_of(out)) for out in self.plan.outputs]
         with self._turn:
             for i in range(runs):
                 self._write([values[i] for values in inputs])
                 self.native.run()
                 for result, stored, out in zip(results, self.native.outputs, self.plan.outputs):
-                    y = stored.reshape(out.shape)
-                    result[i] = dequantize(y, out) if out.float_io else y
+                    result[i] = as_user_gets(stored.reshape(out.shape), out)
         if batch is None:
             results = [result[0] for result in results]
         return results[0] if len(results) == 1 else tuple(results)
@@ -166,14 +162,34 @@ def _in_order(x: Inputs, wanted: Sequence[IoInfo]) -> list[Array]:
 
 
 def _stored(a: Array, io: IoInfo) -> Array:
-    """int8 as it is, float quantized."""
+    """int8 as it is, uint8 less 128, float quantized."""
     if a.dtype == np.int8:
         return a
+    if a.dtype == np.uint8 and io.uint8_io:
+        return flip(a).view(np.int8)
     if a.dtype.kind != "f":
         raise BadInput(f"input {io.name!r} is {a.dtype}; int8 (stored) or float (real) is allowed")
     if np.isnan(a).any():
         raise BadInput(f"input {io.name!r} holds NaN; numbers are allowed")
     return quantize(a, io)
+
+
+def dtype_of(io: IoInfo) -> type[np.generic]:
+    """What the user's model has there."""
+    return np.float32 if io.float_io else np.uint8 if io.uint8_io else np.int8
+
+
+def as_user_gets(stored: Array, io: IoInfo) -> Array:
+    """int8 -> what the user's model has there."""
+    if io.float_io:
+        return dequantize(stored, io)
+    return flip(stored).view(np.uint8) if io.uint8_io else stored
+
+
+def flip(x: Array) -> Array:
+    """Turn the top bit of each byte: int8 <-> uint8 of the number 128 higher."""
+    turned: Array = np.ascontiguousarray(x) ^ np.array(-128, np.int8).view(x.dtype)
+    return turned
 
 
 def quantize(x: Array, io: IoInfo) -> Array:

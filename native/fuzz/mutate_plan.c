@@ -3,8 +3,9 @@
  * Makes N mutants of each plan file, with the trailer repaired, so that it is
  * the invariants that have to refuse them. Each mutant stands in a heap block
  * of exactly its size, each accepted one runs in an arena of exactly
- * ram_bytes; the sanitizers judge. Prints what was refused by which invariant.
- * The same seed gives the same mutants. */
+ * ram_bytes, with samples pushed where it is a stream; the sanitizers judge.
+ * Prints what was refused by which invariant. The same seed gives the same
+ * mutants. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,13 +18,14 @@
 
 enum {
     TRAILER = 64,
-    INVARIANTS = 64,
+    INVARIANTS = 80,
+    FRAMES = 4096,       /* most frames pushed into a stream */
     MOST_RAM = 64 << 20, /* a bigger arena is counted and left alone */
     MOST_COST = 5000000  /* the same for a run with more work than that */
 };
 
 typedef struct es_tally {
-    unsigned long mutants, accepted, ran, too_big, too_long;
+    unsigned long mutants, accepted, ran, streamed, flushed, too_big, too_long;
     unsigned long wrong_self_test, version;
     unsigned long refused[INVARIANTS];
 } es_tally;
@@ -151,6 +153,68 @@ static uint32_t mutate(uint8_t *bytes, uint32_t size, const es_sites *sites)
 
 /* ---- one mutant ---- */
 
+static void look(void *user, const es_result *result)
+{
+    es_session *session = user;
+    es_stream stream;
+    es_buffer buffer;
+    check(es_stream_info(session, &stream) == ES_OK, "es_stream_info");
+    check(result->kind != ES_RESULT_BEAT ||
+              (result->sample >= 0 && result->value < stream.classes),
+          "a beat that cannot be");
+    check(es_output(session, 0, &buffer) == ES_OK, "es_output");
+}
+
+/* Noise, extremes, constants and missing samples. */
+static int16_t sample(int16_t last)
+{
+    switch (below(8)) {
+    case 0:
+        return ES_MISSING;
+    case 1:
+        return below(2) != 0 ? INT16_MAX : -INT16_MAX;
+    case 2:
+    case 3:
+        return (int16_t)(uint16_t)any();
+    default:
+        return last;
+    }
+}
+
+/* Push a random signal in random pieces; end the record where that is not too
+ * much work: it repeats at most as many frames as the delay and the record. */
+static void push(es_session *session, double cost, es_tally *tally)
+{
+    es_stream stream;
+    int16_t frames[64], last = 0;
+    uint32_t most, done = 0;
+
+    if (es_stream_info(session, &stream) != ES_OK) {
+        return;
+    }
+    check(es_reset(session) == ES_OK, "es_reset");
+    most = cost * (FRAMES / stream.hop + 1.0) > MOST_COST ? stream.hop : FRAMES;
+    while (done < most && done < FRAMES) {
+        uint32_t count =
+            below(64 / (stream.channels < 64 ? stream.channels : 64) + 1);
+        if (stream.channels > 64) {
+            break;
+        }
+        for (uint32_t i = 0; i < count * stream.channels; i++) {
+            frames[i] = last = sample(last);
+        }
+        check(es_push(session, frames, count, look, session) == ES_OK,
+              "es_push");
+        done += count;
+    }
+    tally->streamed++;
+    if (stream.delay < FRAMES &&
+        cost * ((2.0 * FRAMES + stream.delay) / stream.hop) < MOST_COST) {
+        check(es_flush(session, look, session) == ES_OK, "es_flush");
+        tally->flushed++;
+    }
+}
+
 static void run(const es_plan *plan, es_tally *tally)
 {
     es_session session;
@@ -158,13 +222,14 @@ static void run(const es_plan *plan, es_tally *tally)
     es_buffer buffer;
     es_status status;
     void *arena;
+    double cost = es_plan_cost(plan);
 
     check(es_plan_info(plan, &info) == ES_OK, "es_plan_info");
     if (info.ram_bytes > MOST_RAM) {
         tally->too_big++;
         return;
     }
-    if (es_plan_cost(plan) > MOST_COST) {
+    if (cost > MOST_COST) {
         tally->too_long++;
         return;
     }
@@ -183,6 +248,7 @@ static void run(const es_plan *plan, es_tally *tally)
     for (uint32_t i = 0; i < info.outputs; i++) {
         check(es_output(&session, i, &buffer) == ES_OK, "es_output");
     }
+    push(&session, cost, tally);
     status = es_self_test(&session);
     check(status == ES_OK || status == ES_ERR_NO_GOLDEN ||
               status == ES_ERR_SELF_TEST,
@@ -286,6 +352,7 @@ static void report(const es_tally *tally)
                (double)(tally->mutants ? tally->mutants : 1));
     printf("ran %lu, self test differed %lu, arena too big %lu, too long %lu\n",
            tally->ran, tally->wrong_self_test, tally->too_big, tally->too_long);
+    printf("streamed %lu\nflushed %lu\n", tally->streamed, tally->flushed);
     printf("other version %lu\n", tally->version);
     for (int i = 0; i < INVARIANTS; i++) {
         if (tally->refused[i] > 0) {

@@ -44,6 +44,13 @@ def transpose(rng: Rng) -> Case:
 
 
 @case
+def history(rng: Rng) -> Case:
+    """Of a first run; what it remembers is tested where it does (test_stateful.py)."""
+    columns, lag = size(rng), int(rng.integers(0, 3))
+    return one_input(rng, ops.History(columns, lag), (1, size(rng), size(rng)), None)
+
+
+@case
 def slice(rng: Rng) -> Case:
     shape = tuple(size(rng) for _ in range(int(rng.integers(1, 5))))
     begin, stride, count, end, end_mask = [], [], [], [], 0

@@ -51,7 +51,7 @@ typedef struct es_plan {
 /* Where and why a plan was refused. */
 typedef struct es_fault {
     uint16_t
-        invariant; /* number of PLAN_FORMAT.md section 10, e.g. 24 = I-24 */
+        invariant; /* number of PLAN_FORMAT.md section 11, e.g. 24 = I-24 */
     int16_t step;  /* step it was met in; -1: none */
     int32_t index; /* tensor, row, branch or stage number; -1: none */
 } es_fault;
@@ -90,6 +90,7 @@ typedef struct es_session {
     uint8_t *arena;
     uint32_t (*ticks)(void);
     es_step_counter *counters;
+    uint32_t budget, overruns, worst_ticks; /* of a run of a stream */
 } es_session;
 
 /* Bind a session to a plan and an arena, and reset it.
@@ -136,6 +137,81 @@ ES_MUST_CHECK es_status es_self_test(es_session *session);
  * counters  [es_info.steps], owned by the caller; NULL: stop counting */
 void es_set_clock(es_session *session, uint32_t (*ticks)(void));
 void es_set_counters(es_session *session, es_step_counter *counters);
+
+/* ---- streams: plans with a table Stream (PLAN_FORMAT.md section 10) ---- */
+
+/* A sample of this value says that there was none. */
+#define ES_MISSING INT16_MIN
+
+typedef enum es_result_kind {
+    ES_RESULT_RUN,   /* a run has ended: es_output has its outputs, for now */
+    ES_RESULT_BEAT,  /* a beat is final */
+    ES_RESULT_SIGNAL /* the signal has another state */
+} es_result_kind;
+
+typedef enum es_signal {
+    ES_SIGNAL_GOOD,
+    ES_SIGNAL_NOISY,
+    ES_SIGNAL_FLAT, /* no signal, the lead is off */
+    ES_SIGNAL_SATURATED,
+    ES_SIGNAL_MISSING
+} es_signal;
+
+/* One result. Samples are numbered from 0 at the last reset. */
+typedef struct es_result {
+    es_result_kind kind;
+    uint32_t value;    /* BEAT: its class; SIGNAL: the es_signal */
+    uint32_t strength; /* BEAT: sum of three probabilities */
+    uint32_t skip;  /* RUN: output columns that come first and do not count */
+    int64_t sample; /* RUN: the newest it has seen; BEAT: the R peak; SIGNAL:
+                       the first in the new state */
+    int64_t column; /* RUN: number of its first output column, or window */
+} es_result;
+
+/* Called inside es_push and es_flush, in order. It may read outputs, which the
+ * next samples overwrite, and es_stream_info; it must not push, run or reset.
+ */
+typedef void (*es_result_fn)(void *user, const es_result *result);
+
+/* Push samples, any number at a time: results do not depend on how they are
+ * cut. What does not fill a run yet waits in the arena: between two calls, the
+ * arena and its inputs are the stream's.
+ *
+ * samples    [frames][channels] int16
+ * on_result  NULL: results are not wanted
+ * Returns ES_OK, ES_ERR_ARG, ES_ERR_NO_STREAM or ES_ERR_ENDED. */
+ES_MUST_CHECK es_status es_push(es_session *session, const int16_t *samples,
+                                size_t frames, es_result_fn on_result,
+                                void *user);
+
+/* The record ends here. Its last sample is repeated until every beat before
+ * the end is final; a second flush does nothing. Pushing needs es_reset then.
+ * Returns ES_OK, ES_ERR_ARG or ES_ERR_NO_STREAM. */
+ES_MUST_CHECK es_status es_flush(es_session *session, es_result_fn on_result,
+                                 void *user);
+
+/* From now on count runs of a stream that take more than `ticks` of the clock
+ * given by es_set_clock; 0: none. Counting changes no result. */
+void es_set_budget(es_session *session, uint32_t ticks);
+
+typedef struct es_stream {
+    uint32_t rate_mhz; /* of the samples, millihertz; 0: unknown */
+    uint32_t channels; /* of a sample */
+    uint32_t hop;      /* samples per run */
+    uint32_t delay;    /* samples from a beat to its result at most; without
+                          beats from a sample to the run that sees it */
+    uint32_t classes;  /* of beats; 0: no beats are reported */
+    uint64_t samples;  /* pushed since the reset, as all below */
+    uint64_t runs;
+    uint64_t missing;     /* of the samples */
+    es_signal signal;     /* state now */
+    uint32_t overruns;    /* runs over the budget */
+    uint32_t worst_ticks; /* of the longest run since a clock is set */
+} es_stream;
+
+/* Returns ES_OK, ES_ERR_ARG or ES_ERR_NO_STREAM. */
+ES_MUST_CHECK es_status es_stream_info(const es_session *session,
+                                       es_stream *info);
 
 #ifdef __cplusplus
 }

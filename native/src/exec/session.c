@@ -6,9 +6,11 @@ static bool ready(const es_session *session)
     return session && session->plan && session->arena;
 }
 
-/* The arena as no run has touched it. */
+/* The session as no run has touched it. */
 static void forget(es_session *session, const es_root *root)
 {
+    session->overruns = 0;
+    session->worst_ticks = 0;
     uint8_t *arena = session->arena;
     memset(arena, 0, root->arena_bytes);
     for (uint32_t i = 0; i < root->ring_count; i++) {
@@ -33,6 +35,7 @@ es_status es_session_init(es_session *session, const es_plan *plan, void *arena,
     session->arena = arena;
     session->ticks = NULL;
     session->counters = NULL;
+    session->budget = 0;
     forget(session, &root);
     return ES_OK;
 }
@@ -86,6 +89,22 @@ static void run_step(es_session *session, const es_root *root, uint32_t step)
     }
 }
 
+void es_session_run(es_session *session, const es_root *root)
+{
+    uint32_t before = session->ticks ? session->ticks() : 0, taken;
+
+    for (uint32_t step = 0; step < root->steps.count; step++) {
+        run_step(session, root, step);
+    }
+    if (session->ticks) {
+        taken = session->ticks() - before;
+        session->overruns += session->budget != 0 && taken > session->budget;
+        if (taken > session->worst_ticks) {
+            session->worst_ticks = taken;
+        }
+    }
+}
+
 es_status es_run(es_session *session)
 {
     if (!ready(session)) {
@@ -93,9 +112,7 @@ es_status es_run(es_session *session)
     }
     es_root root;
     es_root_view(session->plan, &root);
-    for (uint32_t step = 0; step < root.steps.count; step++) {
-        run_step(session, &root, step);
-    }
+    es_session_run(session, &root);
     return ES_OK;
 }
 
@@ -135,6 +152,13 @@ void es_set_counters(es_session *session, es_step_counter *counters)
 {
     if (session) {
         session->counters = counters;
+    }
+}
+
+void es_set_budget(es_session *session, uint32_t ticks)
+{
+    if (session) {
+        session->budget = ticks;
     }
 }
 

@@ -1,5 +1,5 @@
 /* The parts of es_plan_open. Each checks invariants of PLAN_FORMAT.md section
- * 10 (named beside it) that may rely on those of the parts before it.
+ * 11 (named beside it) that may rely on those of the parts before it.
  *
  * Work: each part is linear in what it reads. One step reads at most N + 2^20
  * bytes (I-8), so with shared tables all of it is bounded by steps * (N + 2^20)
@@ -49,6 +49,8 @@ bool es_check_tensors(es_check *check);
 bool es_check_steps(es_check *check);
 /* I-60 to I-62. */
 bool es_check_whole(es_check *check);
+/* I-70 to I-73. */
+bool es_check_stream(es_check *check);
 
 /* Of one step. Those that return a number return the invariant broken, or 0. */
 

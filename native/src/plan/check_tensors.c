@@ -160,6 +160,8 @@ static bool check_io(es_check *check, es_tables ios)
     for (uint32_t i = 0; i < ios.count; i++) {
         const uint8_t *io = es_fb_element(ios, i);
         uint16_t index = es_io_tensor(ios, i);
+        bool is_float = es_fb_u8(io, ES_SLOT(Io, float_io), 0) != 0;
+        bool is_uint8 = es_fb_u8(io, ES_SLOT(Io, uint8_io), 0) != 0;
         if (index >= root->tensors.count) {
             return es_refuse(check, 17, (int32_t)i);
         }
@@ -167,7 +169,8 @@ static bool check_io(es_check *check, es_tables ios)
         if (tensor.data.data != NULL || tensor.place->ring >= 0 ||
             tensor.place->layout != ES_LAYOUT_NWC || tensor.place->halo != 0 ||
             tensor.place->pitch != tensor.place->channels ||
-            (es_fb_u8(io, ES_SLOT(Io, float_io), 0) != 0 &&
+            (is_float && is_uint8) ||
+            (is_float &&
              !scale_is_positive(es_fb_element(root->tensors, index)))) {
             return es_refuse(check, 17, (int32_t)i);
         }

@@ -32,6 +32,7 @@ void es_root_view(const es_plan *plan, es_root *view)
         view->golden_outputs = es_fb_bytes(golden, ES_SLOT(Golden, outputs));
     }
     view->source_sha256 = es_fb_bytes(t, ES_SLOT(Plan, source_sha256));
+    view->stream = es_fb_table(t, ES_SLOT(Plan, stream));
 }
 
 void es_tensor_view(const es_root *root, uint32_t index, es_tensor *view)

@@ -1,0 +1,75 @@
+"""The value of --stream: hop=N[,mode=..][,rate=HZ][,frontend=..][,beats=yes][,units=U]."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import Any
+
+from edgesparse.cli.console import say
+from edgesparse.errors import BadInput
+from edgesparse.plan.stream_model import Stream, StreamMode
+from edgesparse.streaming.plan import StreamOptions
+
+FLAGS = {"yes": True, "no": False}
+
+
+def stream_options(text: str | None) -> StreamOptions | None:
+    """Raises BadInput for a name, a number or a flag that is none."""
+    if text is None:
+        return None
+    names = [f.name for f in fields(StreamOptions)]
+    values: dict[str, Any] = {}
+    for part in text.split(","):
+        name, equals, value = part.partition("=")
+        if name not in names or not equals or name in values:
+            raise BadInput(
+                f"--stream {text}: {part!r} is not understood; name=value with each of "
+                f"{', '.join(names)} at most once is allowed")
+        values[name] = _value(text, name, value)
+    if "hop" not in values:
+        raise BadInput(f"--stream {text}: hop=N is missing, the input columns of a run")
+    return StreamOptions(**values)
+
+
+def _value(text: str, name: str, value: str) -> Any:
+    if name in ("mode", "frontend"):
+        return value
+    try:
+        if name == "beats":
+            return FLAGS[value]
+        return int(value) if name == "hop" else float(value)
+    except (ValueError, KeyError):
+        allowed = {"beats": "yes or no", "hop": "a whole number"}.get(name, "a number")
+        raise BadInput(f"--stream {text}: {name}={value}; {allowed} is allowed") from None
+
+
+def stream_json(table: Stream | None) -> dict[str, Any] | None:
+    if table is None:
+        return None
+    return {
+        "mode": table.mode.name.lower(), "rate_hz": table.rate_mhz / 1000, "hop": table.hop,
+        "samples_per_run": _samples_per_run(table), "window": table.window or None,
+        "delay_samples": table.delay, "front_end": table.front_end is not None,
+        "beats": table.beats is not None, "quality": table.quality is not None,
+    }
+
+
+def show_stream(table: Stream | None, notes: Sequence[str] = ()) -> None:
+    """How a plan streams, and what stopped it from reusing more."""
+    if table is None:
+        return
+    late = f" from its column {table.exact} on" if table.exact else ""
+    exact = f"equal to every window of {table.window} columns computed anew"
+    if table.mode is StreamMode.CONTINUOUS:
+        exact = f"equal to a run over the whole record{late}"
+    rate = f" at {table.rate_mhz / 1000:g} Hz" if table.rate_mhz else ""
+    wait = "to a beat's report" if table.beats is not None else "to its run"
+    say(f"stream {table.mode.name.lower()}, {exact}; a run takes {table.hop} columns, "
+        f"{_samples_per_run(table)} samples{rate}; at most {table.delay} samples {wait}")
+    for note in notes:
+        say(f"  {note}")
+
+
+def _samples_per_run(table: Stream) -> int:
+    return table.hop * (table.front_end.decimation if table.front_end is not None else 1)

@@ -1,0 +1,150 @@
+"""Steps that compute: weights, elementwise, pools, mean, softmax."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from edgesparse.errors import Unsupported
+from edgesparse.graph.ir import Array, Node, Tensor
+from edgesparse.mapping import stages
+from edgesparse.mapping.bounds import SCALES, check_stage, check_sums
+from edgesparse.mapping.draft import Draft, DraftStage
+from edgesparse.mapping.lowered import (
+    Lowered,
+    as_matrix,
+    as_matrix_result,
+    broadcastable,
+    same_box,
+)
+from edgesparse.ops import (
+    Add,
+    AvgPool,
+    Conv,
+    FullyConnected,
+    MaxPool,
+    Mean,
+    Mul,
+    Softmax,
+    Sub,
+)
+from edgesparse.plan import model as pm
+from edgesparse.sparsity.choose import MIN_SAVING, choose
+from edgesparse.sparsity.measure import measure
+
+Binary = (Add, Sub, Mul)
+
+
+def emit_mac(low: Lowered, node: Node) -> None:
+    assert isinstance(node.op, (Conv, FullyConnected))
+    ins, outs = low.graph.ins(node), low.graph.outs(node)
+    shape = stages.geometry(node.op, ins, outs)
+    matrix, reason = _weights(node, ins[1])
+    x = as_matrix(low, node, node.inputs[0], shape.in_h * shape.in_w, shape.in_c)
+    bias, sums = _folded_bias(node, ins)
+    source = pm.Mac(geometry=shape, weights=matrix, bias_form=pm.BiasForm.FOLDED, bias=bias)
+    requant = stages.requant(node.op, ins, outs)
+    check_sums(node.name, type(node.op).__name__, source, sums, requant)
+    y = as_matrix_result(low, node.outputs[0], shape.out_h * shape.out_w, shape.rows)
+    low.drafts.append(Draft(x, source, y, (DraftStage(requant),), node.origin, reason))
+
+
+def _weights(node: Node, w: Tensor) -> tuple[pm.Weights, str]:
+    assert w.data is not None
+    matrix = w.data.reshape(w.shape[0], -1)
+    stats = measure(matrix)
+    if isinstance(node.op, Conv) and node.op.groups > 1:
+        decision = choose(stats, matrix, only=("dense",))
+        kept = "" if stats.zero_fraction < MIN_SAVING else "; weights of groups stay dense"
+        reason = decision.reason + kept
+    else:
+        decision = choose(stats, matrix)
+        reason = decision.reason
+    rows, cols = matrix.shape
+    return pm.Weights(rows=rows, cols=cols, groups=decision.groups), reason
+
+
+def _folded_bias(node: Node, ins: tuple[Tensor, ...]) -> tuple[Array, Array]:
+    """(b - zero point of x * sum(w), sum of |w|), each [rows]: kernels multiply stored inputs."""
+    w, b = ins[1].data, ins[2].data
+    assert w is not None
+    assert b is not None
+    matrix = w.reshape(w.shape[0], -1).astype(np.int64)
+    bias = b.astype(np.int64) - ins[0].zero_point * matrix.sum(axis=1)
+    if (np.abs(bias) >= 2**31).any():
+        row = int(np.abs(bias).argmax())
+        reach = abs(int(bias[row]))
+        raise Unsupported(
+            node.name, type(node.op).__name__,
+            f"the sum of output channel {row} may reach {reach:,}, past int32", SCALES)
+    return np.asarray(bias, np.int32), np.abs(matrix).sum(axis=1)
+
+
+def emit_binary(low: Lowered, node: Node) -> None:
+    assert isinstance(node.op, Binary)
+    ins, outs = low.graph.ins(node), low.graph.outs(node)
+    names = [broadcastable(low, node, t, outs[0]) for t in node.inputs]
+    value = next(
+        (i for i, t in enumerate(names)
+         if low.tensors[t].data is None and same_box(low.tensors[t], outs[0])), 0)
+    body = stages.elementwise(node.op, ins, outs, value)
+    check_stage(node.name, type(node.op).__name__, body, outs[0].columns)
+    low.drafts.append(Draft(
+        names[value], pm.Load(), node.outputs[0], (DraftStage(body, names[1 - value]),),
+        node.origin))
+
+
+def emit_unary(low: Lowered, node: Node) -> None:
+    body = stages.unary(node.op.table(low.graph.ins(node), low.graph.outs(node)))  # type: ignore[attr-defined]
+    low.drafts.append(Draft(
+        node.inputs[0], pm.Load(), node.outputs[0], (DraftStage(body),), node.origin))
+
+
+def emit_pool(low: Lowered, node: Node) -> None:
+    assert isinstance(node.op, (MaxPool, AvgPool))
+    body = stages.pool(node.op, low.graph.ins(node), low.graph.outs(node))
+    low.drafts.append(Draft(
+        node.inputs[0], pm.Load(), node.outputs[0], (DraftStage(body),), node.origin))
+
+
+def emit_mean(low: Lowered, node: Node) -> None:
+    assert isinstance(node.op, Mean)
+    x, y = low.graph.ins(node)[0], low.graph.outs(node)[0]
+    rank = len(x.shape)
+    axes = {axis % rank for axis in node.op.axes}
+    needed = {d for d in range(rank - 1) if x.shape[d] > 1}
+    if all(x.shape[axis] == 1 for axis in axes):
+        _emit_rescale(low, node)
+        return
+    if not needed <= axes or rank - 1 in axes:
+        raise Unsupported(
+            node.name, "MEAN", f"over dimensions {sorted(axes)} of {list(x.shape)}; allowed is the "
+            "mean over all dimensions but the last", "global average pooling before this layer")
+    body = stages.mean(node.op, (x,), (y,))
+    check_stage(node.name, "MEAN", body, x.columns)
+    out = as_matrix_result(low, y.name, 1, x.channels)
+    low.drafts.append(Draft(node.inputs[0], pm.Load(), out, (DraftStage(body),), node.origin))
+
+
+def _emit_rescale(low: Lowered, node: Node) -> None:
+    """A mean over nothing but ones: each value by itself, in another scale."""
+    assert isinstance(node.op, Mean)
+    x, y = low.graph.ins(node)[0], low.graph.outs(node)[0]
+    every = replace(x, shape=(1,) * len(x.shape))
+    table = [
+        node.op.int8_ref((np.full(every.shape, v, np.int8),), (every,), (y,))[0].item()
+        for v in range(-128, 128)
+    ]
+    body = stages.unary(np.array(table))
+    out = as_matrix_result(low, y.name, x.columns, x.channels)
+    low.drafts.append(Draft(node.inputs[0], pm.Load(), out, (DraftStage(body),), node.origin))
+
+
+def emit_softmax(low: Lowered, node: Node) -> None:
+    assert isinstance(node.op, Softmax)
+    ins = low.graph.ins(node)
+    body = stages.softmax(node.op, ins, low.graph.outs(node))
+    check_stage(node.name, "SOFTMAX", body, ins[0].columns)
+    low.drafts.append(Draft(
+        node.inputs[0], pm.Load(), node.outputs[0], (DraftStage(body),), node.origin))

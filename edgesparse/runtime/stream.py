@@ -1,0 +1,132 @@
+"""Running a plan on a signal without end: samples in, results out."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from edgesparse.errors import BadInput
+from edgesparse.graph.ir import Array
+from edgesparse.plan.plan import Plan
+from edgesparse.quantize.fixedpoint import round_half_away
+from edgesparse.runtime.native import BEAT, RUN, NativePlan, NativeResult, NativeSession
+from edgesparse.runtime.session import BACKENDS
+from edgesparse.streaming.events import Beat, Event, Run, SignalState, StateChange
+from edgesparse.streaming.frontend import MISSING
+
+
+class Stream:
+    """A plan made by `convert --stream`, and how far its signal has come.
+
+    push() takes any number of samples at a time; results do not depend on how they are cut.
+    """
+
+    def __init__(self, plan: Plan, backend: str = "portable", rate: float | None = None) -> None:
+        """rate: of the samples that will be pushed, Hz; None: not checked.
+
+        Raises BadInput for a plan that is no stream, another rate than the plan's or an unknown
+        backend, PlanInvalid when the core refuses the plan.
+        """
+        if backend not in BACKENDS:
+            raise BadInput(f"backend {backend!r}: {', '.join(BACKENDS)} is allowed")
+        if plan.model.stream is None:
+            raise BadInput(
+                "the plan takes windows, not samples; convert the model with --stream hop=N")
+        self.plan = plan
+        self.native = NativeSession(NativePlan(plan.data))
+        self._shapes = [out.shape for out in plan.outputs]
+        self._events: list[Event] = []
+        info = self.native.stream_info()
+        self.channels = info.channels
+        self.delay = info.delay
+        """Samples from a beat (without beats: from a sample) to its result at most."""
+        self.rate = info.rate_mhz / 1000
+        """Of the samples, Hz; 0 is unknown."""
+        if rate is not None and self.rate and round(rate * 1000) != info.rate_mhz:
+            raise BadInput(
+                f"the plan is for {self.rate:g} Hz, the signal has {rate:g} Hz; resample it, or "
+                "convert the model for its rate")
+
+    def push(self, samples: Array) -> list[Event]:
+        """Push samples; what they gave, in order.
+
+        samples  [n] or [n, channels]. Integers are ADC units within int16, -32768 stands for a
+                 missing sample. Float is rounded to them, half away from zero, and saturates; NaN
+                 is a missing sample.
+        Raises BadInput for a shape or number that does not fit, NativeError after a flush.
+        """
+        stored = self._stored(np.asarray(samples))
+        self.native.push(stored, self._take)
+        return self._taken()
+
+    def flush(self) -> list[Event]:
+        """The record ends here: the beats that were not final yet."""
+        self.native.flush(self._take)
+        return self._taken()
+
+    def reset(self) -> None:
+        """Forget the signal; the next sample is number 0."""
+        self.native.reset()
+
+    def budget(self, seconds: float) -> None:
+        """Count runs that take longer, from the next one on."""
+        if seconds < 0:
+            raise BadInput(f"budget of {seconds} s: 0 or more is allowed")
+        self.native.budget(seconds)
+
+    @property
+    def overruns(self) -> int:
+        """Runs that took longer than the budget."""
+        return self.native.stream_info().overruns
+
+    @property
+    def worst_seconds(self) -> float:
+        """The longest run since there is a budget."""
+        return self.native.stream_info().worst_seconds
+
+    @property
+    def samples(self) -> int:
+        return self.native.stream_info().samples
+
+    @property
+    def missing(self) -> int:
+        """How many of the samples were missing."""
+        return self.native.stream_info().missing
+
+    @property
+    def signal(self) -> SignalState:
+        return SignalState(self.native.stream_info().signal)
+
+    def _stored(self, samples: Array) -> Array:
+        """[n, channels] int16."""
+        if samples.ndim == 1 and self.channels == 1:
+            samples = samples[:, None]
+        if samples.ndim != 2 or samples.shape[1] != self.channels:
+            shape = "[n] or [n, 1]" if self.channels == 1 else f"[n, {self.channels}]"
+            raise BadInput(f"samples of shape {list(samples.shape)}; {shape} is allowed")
+        if samples.dtype.kind == "f":
+            samples = _from_float(samples)
+        elif samples.dtype.kind not in "iu":
+            raise BadInput(f"samples are {samples.dtype}; int16 or float is allowed")
+        elif samples.size and (samples.min() < MISSING or samples.max() > -MISSING - 1):
+            raise BadInput(
+                f"samples reach from {samples.min()} to {samples.max()}; int16 is allowed")
+        return np.ascontiguousarray(samples, np.int16)
+
+    def _take(self, result: NativeResult) -> None:
+        if result.kind == RUN:
+            outputs = tuple(
+                out.reshape(shape).copy() for out, shape in zip(self.native.outputs, self._shapes))
+            self._events.append(Run(result.sample, result.column, result.skip, outputs))
+        elif result.kind == BEAT:
+            self._events.append(Beat(result.sample, result.value, result.strength))
+        else:
+            self._events.append(StateChange(result.sample, SignalState(result.value)))
+
+    def _taken(self) -> list[Event]:
+        events, self._events = self._events, []
+        return events
+
+
+def _from_float(samples: Array) -> Array:
+    whole = round_half_away(np.clip(np.nan_to_num(samples, nan=0.0), MISSING + 1, -MISSING - 1))
+    return np.where(np.isnan(samples), MISSING, whole)

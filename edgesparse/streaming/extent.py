@@ -1,0 +1,129 @@
+"""Which columns of a windowed model's tensors are the same in the next window.
+
+A window of W input columns moves on by `hop` columns. A column of a later tensor is clean when
+nothing it is computed from meets the padding at a border of the window: then the next window
+has the same column, hop / stride further left. The other columns, `left` and `right` of them at
+the two ends, are border columns and differ from window to window.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from edgesparse.graph.ir import Graph, Node
+from edgesparse.ops import (
+    Add,
+    AvgPool,
+    Concat,
+    Conv,
+    MaxPool,
+    Mul,
+    Slice,
+    Sub,
+)
+from edgesparse.ops.base import Op
+
+BINARY = (Add, Sub, Mul)
+
+
+@dataclass(frozen=True)
+class Extent:
+    """One tensor [1, columns, channels] of the window.
+
+    stride   input columns from one of its columns to the next
+    left     border columns at the start, right at the end
+    """
+
+    stride: int
+    columns: int
+    left: int = 0
+    right: int = 0
+
+    @property
+    def clean(self) -> int:
+        return max(0, self.columns - self.left - self.right)
+
+
+@dataclass(frozen=True)
+class Reach:
+    """Column j of an output reads columns j * step - before .. j * step - before + span - 1."""
+
+    step: int
+    before: int
+    span: int
+
+
+def reach_of(graph: Graph, node: Node) -> Reach | None:
+    """How a node looks along time; None: it is not local in time, or not a 1-D node."""
+    op = node.op
+    x = graph.tensors[node.inputs[0]]
+    out = graph.tensors[node.outputs[0]]
+    if len(x.shape) != 3 or len(out.shape) != 3 or x.shape[0] != 1:
+        return None
+    if isinstance(op, Conv):
+        kernel = graph.tensors[node.inputs[1]].shape[2]
+        return Reach(op.stride[1], op.pad[2], (kernel - 1) * op.dilation[1] + 1)
+    if isinstance(op, (MaxPool, AvgPool)):
+        return Reach(op.stride[1], op.pad[2], op.kernel[1])
+    if isinstance(op, Slice):
+        whole = (op.begin[2], op.stride[2], op.size[2]) == (0, 1, x.shape[2])
+        if whole and op.stride[1] > 0:
+            return Reach(op.stride[1], -op.begin[1], 1)
+        return Reach(1, 0, 1) if (op.begin[1], op.stride[1], op.size[1]) == (
+            0, 1, x.shape[1]) else None
+    if isinstance(op, Concat):
+        return Reach(1, 0, 1) if op.axis % 3 == 2 else None
+    if isinstance(op, BINARY) or is_unary(op):
+        return Reach(1, 0, 1)
+    return None
+
+
+def is_unary(op: Op) -> bool:
+    return hasattr(op, "table")
+
+
+def extents(graph: Graph, source: str) -> dict[str, Extent]:
+    """Extents of the tensors that follow `source` column by column.
+
+    A node stops it when it is not local in time or its operands do not run in step.
+    """
+    found = {source: Extent(1, graph.tensors[source].columns)}
+    for node in graph.nodes:
+        extent = _extent(graph, node, found)
+        if extent is not None:
+            found[node.outputs[0]] = extent
+    return found
+
+
+def moving_inputs(graph: Graph, node: Node) -> tuple[str, ...]:
+    """Inputs that run along time: not the weights, not constants that broadcast over it."""
+    names = node.inputs[:1] if isinstance(node.op, Conv) else node.inputs
+    return tuple(t for t in names if graph.tensors[t].data is None)
+
+
+def _extent(graph: Graph, node: Node, found: dict[str, Extent]) -> Extent | None:
+    moving = moving_inputs(graph, node)
+    if not moving or any(t not in found for t in moving):
+        return None
+    out = graph.tensors[node.outputs[0]]
+    ins = [found[t] for t in moving]
+    if any((i.stride, i.columns) != (ins[0].stride, ins[0].columns) for i in ins):
+        return None
+    if isinstance(node.op, (*BINARY, Concat)) and not _constants_stand_still(graph, node):
+        return None
+    reach = reach_of(graph, node)
+    if reach is None:
+        return None
+    x = Extent(ins[0].stride, ins[0].columns, max(i.left for i in ins), max(i.right for i in ins))
+    # First column whose earliest input is clean; first column whose latest input is not.
+    left = -(-(x.left + reach.before) // reach.step)
+    end = -(-(x.columns - x.right - reach.span + 1 + reach.before) // reach.step)
+    left = min(max(left, 0), out.columns)
+    right = out.columns - min(max(end, 0), out.columns)
+    return Extent(x.stride * reach.step, out.columns, left, min(right, out.columns - left))
+
+
+def _constants_stand_still(graph: Graph, node: Node) -> bool:
+    """A constant operand with a value per column would have to move with the window."""
+    return all(
+        graph.tensors[t].columns == 1 for t in node.inputs if graph.tensors[t].data is not None)

@@ -1,0 +1,157 @@
+"""Model -> hop model and the plan's Stream table: what `convert --stream` does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from edgesparse.errors import BadInput, Unsupported
+from edgesparse.graph.ir import Graph, Tensor
+from edgesparse.plan.stream_model import Beats, Stream, StreamMode
+from edgesparse.streaming.beats import ecg_beats
+from edgesparse.streaming.continuous import Continuous, continuous
+from edgesparse.streaming.frontend import ECG360_RATE_MHZ, AdcInput, ecg360
+from edgesparse.streaming.incremental import Incremental, incremental
+from edgesparse.streaming.quality import ECG360_QUALITY
+from edgesparse.streaming.source import along_time
+
+MODES = ("auto", "incremental", "continuous")
+FRONT_ENDS = ("none", "ecg360")
+
+
+@dataclass(frozen=True)
+class StreamOptions:
+    """How a windowed model becomes a stream.
+
+    hop        columns of the model's input per run
+    mode       "continuous", "incremental", or "auto": continuous where the model allows it
+    rate       of the pushed samples, Hz; 0 is unknown
+    frontend   "ecg360": 360 Hz ADC samples in, with signal quality; "none": stored input values
+    beats      report beats instead of leaving the outputs to the caller
+    units      ADC units per unit of the model's input (mV); of "ecg360"
+    """
+
+    hop: int
+    mode: str = "auto"
+    rate: float = 0.0
+    frontend: str = "none"
+    beats: bool = False
+    units: float = 200.0
+
+
+@dataclass(frozen=True)
+class Streamed:
+    """The hop model, its table (state_offset is the assembler's to fill), and what to say."""
+
+    graph: Graph
+    table: Stream
+    notes: tuple[str, ...]
+
+
+def streamed(graph: Graph, options: StreamOptions) -> Streamed:
+    """Make an int8 model a stream.
+
+    graph  one input [1, W, C]; its outputs run along time in continuous mode
+    Raises BadInput for options that do not fit each other or the model, Unsupported where the
+    model does not allow the mode that was asked for.
+    """
+    graph = along_time(graph)
+    source = _source(graph, options)
+    made, notes = _rewritten(graph, options)
+    return Streamed(made.graph, stream_table(made, options, source), notes)
+
+
+def stream_table(made: Continuous | Incremental, options: StreamOptions, source: Tensor) -> Stream:
+    """The table of a hop model; `source` is the input of the model it was made from."""
+    front_end = None
+    if options.frontend == "ecg360":
+        front_end = ecg360(AdcInput(source.scale, source.zero_point, options.units))
+    quality = ECG360_QUALITY if front_end is not None else None
+    beats = _beats(made) if options.beats else None
+    decimation = front_end.decimation if front_end is not None else 1
+    rate = ECG360_RATE_MHZ if front_end is not None else round(options.rate * 1000)
+    table = Stream(
+        mode=StreamMode.CONTINUOUS if isinstance(made, Continuous) else StreamMode.INCREMENTAL,
+        rate_mhz=rate, hop=made.hop, delay=made.hop * decimation - 1, state_offset=0,
+        front_end=front_end, beats=beats, quality=quality)
+    if isinstance(made, Incremental):
+        return replace(
+            table, window=made.window, lead=made.lead, first_run=made.warm_up - 1)
+    if beats is not None:
+        table = replace(table, delay=_beat_delay(made, beats, decimation))
+    return replace(
+        table, stride=made.stride, behind=made.behind, exact=made.exact,
+        first_run=(made.behind + made.exact) // made.columns)
+
+
+def _beat_delay(made: Continuous, beats: Beats, decimation: int) -> int:
+    """Samples from a beat to the end of the run in which it becomes final, at most.
+
+    A beat at P is final when step u is judged, u the first with step * u + position_shift >=
+    P + refractory; judging u - 1 takes output u + 1; that takes (u + 2 + behind) * stride inputs,
+    and at most hop - stride more until a run ends.
+    """
+    step = made.stride * decimation
+    wait = (made.hop - made.stride) * decimation
+    last = -beats.position_shift + beats.refractory + step - 1
+    return last + step * (2 + made.behind) + wait - decimation
+
+
+def _rewritten(
+    graph: Graph, options: StreamOptions
+) -> tuple[Continuous | Incremental, tuple[str, ...]]:
+    """The hop model, and a line for everything that stopped reuse."""
+    if options.mode == "incremental":
+        return _incremental(graph, options.hop)
+    try:
+        return continuous(graph, options.hop), ()
+    except Unsupported as issue:
+        if options.mode == "continuous":
+            raise
+        made, notes = _incremental(graph, options.hop)
+        return made, (f"not continuous: {issue}", *notes)
+
+
+def _incremental(graph: Graph, hop: int) -> tuple[Incremental, tuple[str, ...]]:
+    made = incremental(graph, hop)
+    return made, tuple(
+        f"{stop.layer}: computed in full in every run: {stop.reason}" for stop in made.stopped)
+
+
+def _source(graph: Graph, options: StreamOptions) -> Tensor:
+    """The one input, after a look at all options."""
+    for name, value, allowed in (
+        ("mode", options.mode, MODES), ("frontend", options.frontend, FRONT_ENDS)):
+        if value not in allowed:
+            raise BadInput(f"stream {name} {value!r}: {', '.join(allowed)} is allowed")
+    if options.beats and options.mode == "incremental":
+        raise BadInput("stream beats need mode=continuous: a beat is found on one endless output")
+    if len(graph.inputs) != 1:
+        raise BadInput(f"{graph.name} has {len(graph.inputs)} inputs; a stream has one")
+    source = graph.tensors[graph.inputs[0]]
+    if len(source.shape) != 3 or source.shape[0] != 1:
+        raise BadInput(
+            f"{graph.name}: input {source.name!r} has shape {list(source.shape)}; a stream needs "
+            "[1, time, channels]")
+    if not 1 <= options.hop <= source.columns:
+        raise BadInput(
+            f"stream hop {options.hop}: 1 to {source.columns} is allowed, the window of the model")
+    if options.frontend != "none" and source.channels != 1:
+        raise BadInput(
+            f"stream frontend {options.frontend!r} has one channel, input {source.name!r} "
+            f"{source.channels}")
+    if options.frontend != "none" and round(options.rate * 1000) not in (0, ECG360_RATE_MHZ):
+        raise BadInput(
+            f"stream frontend {options.frontend!r} is for 360 Hz, the rate is {options.rate} Hz; "
+            "resample the signal, or convert without a front end")
+    return source
+
+
+def _beats(made: Continuous | Incremental) -> Beats:
+    graph = made.graph
+    out = graph.tensors[graph.outputs[0]]
+    if not isinstance(made, Continuous) or out.channels < 2:
+        raise BadInput(
+            "stream beats need mode=continuous and an output of columns (beat, classes...); "
+            f"output {out.name!r} has shape {list(out.shape)}")
+    return ecg_beats(out.scale, out.zero_point)
+

@@ -1,0 +1,69 @@
+/* FIR low pass, decimation, DC blocker, scale: PLAN_FORMAT.md, "Streams". */
+#include "stream/stream.h"
+
+#include "fixedpoint.h"
+
+void es_front_end_settle(const es_front_end *front_end,
+                         es_front_end_state *state, int16_t x)
+{
+    for (uint32_t i = 0; i < front_end->taps.count; i++) {
+        state->past[i] = x;
+    }
+    state->steady = 0;
+}
+
+/* Newest sample first. Every partial sum fits int32: I-71. */
+static int32_t low_pass(const es_front_end *f, const es_front_end_state *state)
+{
+    const int16_t *tap = f->taps.data;
+    int32_t sum = 0;
+
+    for (uint32_t i = state->next; i-- > 0;) {
+        sum += *tap++ * state->past[i];
+    }
+    for (uint32_t i = f->taps.count; i-- > state->next;) {
+        sum += *tap++ * state->past[i];
+    }
+    return (int32_t)es_round_shift(sum,
+                                   (uint32_t)f->tap_bits - f->fraction_bits);
+}
+
+/* y = d - rounded(m, shift); m += y. With |d| <= D, m stays in +-D * 2^shift:
+ * m - rounded(m, shift) grows with m, so the largest m leads to
+ * D * 2^shift - D + D. That fits int32 (I-71), and y with it. */
+static int32_t without_mean(const es_front_end *f, es_front_end_state *state,
+                            int32_t d)
+{
+    int32_t y;
+    if (f->dc_shift == 0) {
+        return d;
+    }
+    if (!state->steady) {
+        state->mean = d * ((int32_t)1 << f->dc_shift);
+        state->steady = 1;
+    }
+    y = d - (int32_t)es_round_shift(state->mean, f->dc_shift);
+    state->mean += y;
+    return y;
+}
+
+bool es_front_end_push(const es_front_end *f, es_front_end_state *state,
+                       int16_t x, int8_t zero_point, int8_t *value)
+{
+    uint16_t phase = state->phase;
+    int32_t y;
+    int64_t q;
+
+    state->past[state->next] = x;
+    state->next =
+        (uint16_t)(state->next + 1u == f->taps.count ? 0 : state->next + 1u);
+    state->phase = (uint16_t)(phase + 1u == f->decimation ? 0 : phase + 1u);
+    if (phase != 0) {
+        return false;
+    }
+    y = without_mean(f, state, low_pass(f, state));
+    /* |y * multiplier| < 2^62, half of 2^shift is at most 2^61 */
+    q = es_round_shift((int64_t)y * f->multiplier, f->shift) + zero_point;
+    *value = (int8_t)(q < -128 ? -128 : q > 127 ? 127 : q);
+    return true;
+}

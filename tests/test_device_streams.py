@@ -1,0 +1,104 @@
+"""The ECG stream on emulated devices: the results of the plain Python reference on Cortex-M4 and
+M55, byte for byte."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ecg_stream import ecg_plan, record
+from edgesparse.graph.ir import Array
+from edgesparse.plan.plan import Plan
+from edgesparse.runtime.stream import Stream
+from edgesparse.streaming.events import Beat, Event
+from edgesparse.streaming.frontend import MISSING
+from edgesparse.streaming.reference import ReferenceStream
+from needs import require
+from test_device_plans import BUILDS, array
+from test_house import only_one, run
+from test_stream_device import fnv
+
+ROOT = Path(__file__).resolve().parent.parent
+HEADERS = ROOT / "build" / "device-streams"
+HOPS = (8, 32)
+
+
+def signal_of(data_root: Path) -> Array:
+    """15 s of record 208 with a lead that falls off, a gap and single missing samples."""
+    signal = record(data_root, 208, 422_820, 15 * 360)
+    signal[2000:2600] = 300
+    signal[3400:3500] = MISSING
+    signal[np.random.default_rng(1).random(len(signal)) < 0.005] = MISSING
+    return signal
+
+
+def reference(plan: Plan, signal: Array) -> list[Event]:
+    stream = ReferenceStream(plan.data)
+    return [*stream.push(signal[:, None].tolist()), *stream.flush()]
+
+
+def header(name: str, plan: Plan, signal: Array, events: list[Event]) -> str:
+    """The header that native/tests/device/stream_on_device.c is built with."""
+    return "\n".join((
+        "#include <stdint.h>",
+        f'#define STREAM_NAME "stream_{name}"',
+        f"enum {{ STREAM_RAM = {plan.ram_bytes}, "
+        f"STREAM_BEATS = {sum(isinstance(e, Beat) for e in events)}, STREAM_CHUNK = 29 }};",
+        f"static const uint32_t stream_hash = {fnv(events)}u;",
+        *array("uint8_t", "plan_bytes", plan.data, " __attribute__((aligned(16)))"),
+        *array("int16_t", "stream_signal", signal.tolist()),
+        ""))
+
+
+@pytest.fixture(scope="module")
+def headers(data_root: Path) -> Path:
+    """The folder of headers; one that is there and right is not touched, so nothing is rebuilt."""
+    require("ecg")
+    signal = signal_of(data_root)
+    texts = {}
+    for hop in HOPS:
+        events = reference(ecg_plan(hop), signal)
+        texts[f"hop{hop}"] = header(f"hop{hop}", ecg_plan(hop), signal, events)
+    other = signal.copy()
+    other[4000] += 9
+    texts["wrong_signal"] = header("wrong_signal", ecg_plan(32), other, events)
+    HEADERS.mkdir(parents=True, exist_ok=True)
+    with only_one("device-streams"):
+        for name, text in texts.items():
+            path = HEADERS / f"stream_{name}.h"
+            if not path.exists() or path.read_text() != text:
+                path.write_text(text)
+    return HEADERS
+
+
+def test_the_reference_is_the_extension_here(data_root: Path) -> None:
+    require("ecg")
+    signal = signal_of(data_root)
+    stream = Stream(ecg_plan(32))
+    assert fnv([*stream.push(signal), *stream.flush()]) == fnv(reference(ecg_plan(32), signal))
+
+
+@pytest.mark.parametrize("machine", BUILDS)
+def test_the_ecg_stream_gives_the_results_of_the_reference(machine: str, headers: Path) -> None:
+    require("cmake")
+    options = [*BUILDS[machine], f"-DES_TEST_PLANS={headers}", "-DES_WERROR=ON"]
+    if machine != "host":
+        require("arm")
+        require("qemu")
+        toolchain = ROOT / "firmware_sim" / "arm-none-eabi.cmake"
+        options += [f"-DCMAKE_TOOLCHAIN_FILE={toolchain}", f"-DES_CPU={machine}"]
+    folder = ROOT / "build" / f"streams-{machine}"
+    with only_one(folder.name):
+        run("cmake", "-S", ROOT, "-B", folder, "-G", "Ninja", *options)
+        run("cmake", "--build", folder, "--target", "plans")
+        printed = run(
+            "ctest", "--test-dir", folder, "-R", "^real_stream_", "-V", "--no-tests=error")
+    for hop in HOPS:
+        found = re.search(rf"stream_hop{hop}: 5400 samples, (\d+) beats, 0 differing", printed)
+        assert found is not None
+        assert int(found[1]) > 10
+    assert re.findall(r"FAILED (stream_\w+): \d+ beats, the results", printed) == [
+        "stream_wrong_signal"]

@@ -1,0 +1,186 @@
+"""convert --stream and Options.stream: modes, tables, refusals, what is printed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import edgesparse as es
+from command_line import ECG, Ran, dense_layer
+from edgesparse.convert import convert_model
+from edgesparse.errors import BadInput, Unsupported
+from edgesparse.graph.ir import Graph
+from edgesparse.mapping.assemble import assemble
+from edgesparse.mapping.lower import lower
+from edgesparse.plan.plan import Plan
+from edgesparse.plan.stream_model import Stream, StreamMode
+from edgesparse.plan.write import write_plan
+from edgesparse.streaming.events import Run
+from edgesparse.streaming.plan import StreamOptions, streamed
+from edgesparse.streaming.simulate import Simulator
+from streaming_nets import build
+
+
+def table(plan: Plan) -> Stream:
+    assert plan.model.stream is not None
+    return plan.model.stream
+
+
+def plan_of(graph: Graph, options: StreamOptions) -> tuple[Plan, Graph]:
+    made = streamed(graph, options)
+    low = replace(lower(made.graph), stream=made.table)
+    return Plan.from_bytes(write_plan(assemble(low, "host", "test", "").model)), made.graph
+
+
+# ---- the plan ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("net", "padding", "hop", "mode"), [
+    ("strided", "causal", 16, StreamMode.CONTINUOUS), ("tcn", "valid", 5, StreamMode.CONTINUOUS),
+    ("strided", "same", 16, StreamMode.INCREMENTAL), ("ds_cnn", "causal", 6,
+                                                      StreamMode.INCREMENTAL)])
+@pytest.mark.parametrize("head", [False])
+def test_pushed_columns_are_the_simulators_runs(
+    net: str, padding: str, hop: int, mode: StreamMode, head: bool
+) -> None:
+    """Without a front end samples are stored input values, saturating; the hop model says the rest.
+    """
+    plan, hop_graph = plan_of(build(net, padding, 400, head=head), StreamOptions(hop))
+    spec = table(plan)
+    assert spec.mode is mode
+    signal = np.random.default_rng(1).integers(-150, 150, 600).astype(np.int16)
+    stream = es.Stream(plan)
+    runs = [e for e in stream.push(signal) if isinstance(e, Run)]
+    zero_point = plan.inputs[0].zero_point
+    columns = np.concatenate([
+        np.full(spec.lead, zero_point), np.clip(signal, -128, 127)]).astype(np.int8)
+    simulator, expected = Simulator(hop_graph), []
+    (x,), (y,) = hop_graph.inputs, hop_graph.outputs
+    for k in range(len(columns) // hop):
+        part = columns[k * hop : (k + 1) * hop].reshape(hop_graph.tensors[x].shape)
+        expected.append(simulator.run({x: part})[y])
+    assert len(runs) == len(expected) - spec.first_run > 5
+    for run, values in zip(runs, expected[spec.first_run :]):
+        assert np.array_equal(run.outputs[0].reshape(-1), values.reshape(-1))
+
+
+def test_auto_says_why_it_is_not_continuous() -> None:
+    made = streamed(build("tcn", "same", 200, head=False), StreamOptions(5))
+    assert made.table.mode is StreamMode.INCREMENTAL
+    assert made.notes[0].startswith("not continuous: ")
+    assert "looks" in made.notes[0]
+    with pytest.raises(Unsupported, match="padding='causal'"):
+        streamed(build("tcn", "same", 200, head=False), StreamOptions(5, mode="continuous"))
+
+
+def test_a_head_over_the_whole_window_is_named() -> None:
+    made = streamed(build("strided", "valid", 400), StreamOptions(16))
+    assert made.table.mode is StreamMode.INCREMENTAL
+    assert any("whole window" in note for note in made.notes)
+
+
+@pytest.mark.parametrize("hop", [8, 32, 360])
+def test_the_ecg_model_is_continuous(hop: int) -> None:
+    options = StreamOptions(hop=hop, frontend="ecg360", beats=True)
+    made = convert_model(ECG, options=es.Options(stream=options))
+    spec = table(made.plan)
+    assert made.notes == ()
+    assert (spec.mode, spec.rate_mhz, spec.stride, spec.behind, spec.exact) == (
+        StreamMode.CONTINUOUS, 360_000, 8, 0, 0)
+    assert spec.delay == 288 + 72 + 15 + 32 + 2 * (hop - 8) - 2
+    assert es.Session(made.plan).self_test()
+    again = convert_model(ECG, options=es.Options(stream=options))
+    assert again.plan.data == made.plan.data
+
+
+# ---- refusals ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("options", "said"), [
+    (StreamOptions(0), "1 to 1440 is allowed"),
+    (StreamOptions(1441), "1 to 1440 is allowed"),
+    (StreamOptions(8, mode="fast"), "auto, incremental, continuous is allowed"),
+    (StreamOptions(8, frontend="ecg250"), "none, ecg360 is allowed"),
+    (StreamOptions(8, mode="incremental", beats=True), "beats need mode=continuous"),
+    (StreamOptions(12, beats=True), "beats need mode=continuous"),
+    (StreamOptions(8, frontend="ecg360", rate=250), "is for 360 Hz, the rate is 250"),
+    (StreamOptions(8, frontend="ecg360", units=0), "both must be above 0"),
+    (StreamOptions(8, frontend="ecg360", units=1e30), "check the gain"),
+])
+def test_options_that_do_not_fit_are_refused(options: StreamOptions, said: str) -> None:
+    with pytest.raises(BadInput, match=said):
+        es.convert(ECG, options=es.Options(stream=options))
+
+
+def test_models_that_are_no_signal_are_refused() -> None:
+    with pytest.raises(BadInput, match=r"\[1, time, channels\]"):
+        es.convert(dense_layer(), options=es.Options(stream=StreamOptions(1)))
+
+
+def test_beats_need_columns_of_a_beat_and_classes() -> None:
+    graph = build("strided", "causal", 400, head=False)
+    with pytest.raises(BadInput, match="one channel"):
+        streamed(replace(graph, tensors={
+            **graph.tensors, graph.inputs[0]: replace(
+                graph.tensors[graph.inputs[0]], shape=(1, 400, 2))}),
+            StreamOptions(16, frontend="ecg360"))
+
+
+# ---- the command line ----------------------------------------------------------------------------
+
+
+def test_convert_says_how_the_plan_streams(tmp_path: Path) -> None:
+    out = tmp_path / "s.esp"
+    ran = Ran("convert", ECG, "-o", out, "--stream", "hop=8,frontend=ecg360,beats=yes")
+    assert ran.code == 0
+    assert ("stream continuous, equal to a run over the whole record; a run takes 8 columns, 16 "
+            "samples at 360 Hz; at most 405 samples to a beat's report") in " ".join(
+        ran.out.split())
+    options = StreamOptions(8, frontend="ecg360", beats=True)
+    assert out.read_bytes() == es.convert(ECG, options=es.Options(stream=options)).data
+    inspected = Ran("inspect", out)
+    assert "stream continuous" in inspected.out
+    memory = Ran("inspect", out, "--json").json
+    (state,) = (r for r in memory["memory_map"] if r["kind"] == "stream")
+    assert state["offset"] + state["bytes"] == memory["state_bytes"]
+    assert memory["stream"]["delay_samples"] == 405
+
+
+def test_convert_says_what_stops_reuse(tmp_path: Path) -> None:
+    ran = Ran("convert", ECG, "-o", tmp_path / "s.esp", "--stream", "hop=12", "--json")
+    assert ran.json["stream"]["mode"] == "incremental"
+    assert ran.json["stream"]["window"] == 1440
+    notes = ran.json["notes"]
+    assert notes[0].startswith("not continuous")
+    assert any("multiple of 8" in note for note in notes)
+    shown = Ran("convert", ECG, "-o", tmp_path / "s.esp", "--stream", "hop=12")
+    assert "not continuous" in shown.out
+
+
+@pytest.mark.parametrize(("text", "said"), [
+    ("8", "'8' is not understood"), ("hop=8,hop=9", "'hop=9' is not understood"),
+    ("hop=8,speed=1", "'speed=1' is not understood"), ("mode=auto", "hop=N is missing"),
+    ("hop=8.5", "a whole number is allowed"), ("hop=8,rate=x", "a number is allowed"),
+    ("hop=8,beats=maybe", "yes or no is allowed"), ("", "'' is not understood")])
+def test_a_stream_option_that_is_none_is_refused(text: str, said: str, tmp_path: Path) -> None:
+    ran = Ran("convert", ECG, "-o", tmp_path / "s.esp", "--stream", text)
+    assert ran.code == 2
+    assert said in " ".join(ran.err.split())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_plan_without_a_stream_says_none(tmp_path: Path) -> None:
+    ran = Ran("convert", ECG, "-o", tmp_path / "p.esp", "--json")
+    assert ran.json["stream"] is None
+    assert ran.json["notes"] == []
+
+
+def test_a_stream_is_not_verified_against_windows(tmp_path: Path) -> None:
+    path = tmp_path / "s.esp"
+    es.convert(ECG, options=es.Options(stream=StreamOptions(8))).save(path)
+    ran = Ran("verify", path, "--against", ECG)
+    assert ran.code == 2
+    assert "converted without --stream" in " ".join(ran.err.split())

@@ -1,0 +1,149 @@
+"""Streaming equals recomputing: every hop, every border, byte for byte, through the C core."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from edgesparse.convert import Options, int8_graph
+from edgesparse.errors import Unsupported
+from edgesparse.graph.evaluate import evaluate
+from edgesparse.graph.ir import Array, Graph
+from edgesparse.graph.verify import verify
+from edgesparse.mapping.assemble import assemble
+from edgesparse.mapping.lower import lower
+from edgesparse.plan.plan import Plan
+from edgesparse.plan.write import write_plan
+from edgesparse.runtime.session import Session
+from edgesparse.streaming.continuous import continuous
+from edgesparse.streaming.extent import extents
+from edgesparse.streaming.incremental import Incremental, incremental
+from edgesparse.streaming.simulate import Simulator
+from streaming_nets import NETS, PADDINGS, build
+
+WINDOW = 1440
+HOPS = (1, 8, 32, 96, 100, 360)
+MOST_WINDOWS = 200
+"""Compared at most; the stream itself runs on over the whole signal."""
+
+
+def session_of(graph: Graph) -> Session:
+    return Session(Plan.from_bytes(write_plan(assemble(lower(graph), "host", "test", "{}").model)))
+
+
+def signal(length: int, channels: int = 1, seed: int = 1) -> Array:
+    """[length, channels] int8: a random walk that uses the whole range."""
+    steps = np.random.default_rng(seed).normal(0, 9, (length, channels))
+    return np.clip(np.cumsum(steps, axis=0).round(), -128, 127).astype(np.int8)
+
+
+def macs(graph: Graph) -> int:
+    return sum(node.op.macs(graph.ins(node), graph.outs(node)) for node in graph.nodes)
+
+
+def differing(graph: Graph, made: Incremental, x: Array) -> tuple[int, int]:
+    """(differing bytes, windows compared) of the hop model against the window model."""
+    hop, window = made.hop, made.window
+    fed = np.concatenate([np.full((made.lead, x.shape[1]), 7, np.int8), x])
+    runs = len(fed) // hop
+    got = session_of(made.graph).run(fed[: runs * hop].reshape(runs, 1, hop, -1))
+    ends = [(run + 1) * hop - made.lead for run in range(made.warm_up - 1, runs)]
+    ends = ends[:: -(-len(ends) // MOST_WINDOWS)]
+    source = graph.tensors[graph.inputs[0]]
+    want = session_of(graph).run(np.stack([x[e - window : e].reshape(source.shape) for e in ends]))
+    assert isinstance(got, np.ndarray)
+    assert isinstance(want, np.ndarray)
+    assert len(np.unique(want)) > 3
+    mine = np.stack([got[(e + made.lead) // hop - 1] for e in ends])
+    return int((mine.reshape(len(ends), -1) != want.reshape(len(ends), -1)).sum()), len(ends)
+
+
+@pytest.mark.parametrize("padding", PADDINGS)
+@pytest.mark.parametrize("net", NETS)
+def test_a_hop_gives_the_bytes_of_the_whole_window(net: str, padding: str) -> None:
+    """Over four windows, so that every ring wraps; the whole last layer is the output."""
+    graph = build(net, padding, WINDOW, head=False)
+    for hop in HOPS:
+        made = incremental(graph, hop)
+        verify(made.graph, "incremental")
+        wrong, windows = differing(graph, made, signal(4 * WINDOW))
+        assert wrong == 0, (hop, windows)
+        assert windows >= 10
+
+
+def test_the_end_of_a_net_sees_the_whole_window_all_the_same() -> None:
+    """Mean and fully connected layers behind the columns."""
+    for net in NETS:
+        graph = build(net, "same", WINDOW)
+        made = incremental(graph, 32)
+        stream, x = Simulator(made.graph), signal(4 * WINDOW)
+        source = graph.inputs[0]
+        for end in range(32, 4 * WINDOW + 1, 32):
+            values = stream.run({source: x[end - 32 : end].reshape(1, 32, 1)})
+            if end % 640 == 0 and end >= WINDOW:
+                want = evaluate(graph, {source: x[end - WINDOW : end].reshape(1, WINDOW, 1)})
+                for name, mine in zip(graph.outputs, made.graph.outputs):
+                    np.testing.assert_array_equal(values[mine], want[name])
+
+
+@pytest.mark.parametrize(("padding", "least"), [("valid", 42.0), ("same", 12.0)])
+@pytest.mark.parametrize("net", NETS)
+def test_a_hop_of_32_saves_the_work_of_the_rest(net: str, padding: str, least: float) -> None:
+    """MACs of a hop; 45 times is what a window of 1440 allows."""
+    graph = build(net, padding, WINDOW)
+    assert macs(graph) / macs(incremental(graph, 32).graph) >= least
+
+
+@pytest.mark.parametrize("net", NETS)
+def test_what_stops_reuse_is_named(net: str) -> None:
+    stopped = incremental(build(net, "valid", WINDOW), 32).stopped
+    assert [s.reason for s in stopped] == ["it reads the whole window at once"]
+    if net != "tcn":
+        assert "multiple" in incremental(build(net, "valid", WINDOW), 1).stopped[0].reason
+
+
+@pytest.mark.parametrize("padding", ["valid", "causal"])
+@pytest.mark.parametrize("net", NETS)
+def test_an_endless_run_gives_the_bytes_of_the_whole_record(net: str, padding: str) -> None:
+    length = 3 * WINDOW
+    x = signal(length)
+    graph, record = (build(net, padding, n, head=False) for n in (WINDOW, length))
+    want = evaluate(record, {record.inputs[0]: x.reshape(1, length, 1)})[record.outputs[0]][0]
+    assert len(np.unique(want)) > 3
+    stride = extents(graph, graph.inputs[0])[graph.outputs[0]].stride
+    for hop in HOPS:
+        if hop % stride:
+            with pytest.raises(Unsupported, match="multiple"):
+                continuous(graph, hop)
+            continue
+        made = continuous(graph, hop)
+        runs = length // hop
+        got = session_of(made.graph).run(x[: runs * hop].reshape(runs, 1, hop, 1))
+        assert isinstance(got, np.ndarray)
+        columns = got.reshape(runs * made.columns, -1)[made.behind + made.exact :]
+        np.testing.assert_array_equal(columns, want[made.exact : made.exact + len(columns)])
+        assert len(columns) > len(want) - made.columns - hop
+        assert macs(graph) / macs(made.graph) >= 0.93 * WINDOW / hop
+
+
+@pytest.mark.parametrize("net", NETS)
+def test_an_endless_run_of_a_net_that_looks_ahead_is_refused_by_layer(net: str) -> None:
+    with pytest.raises(Unsupported, match=r"layer\d+.*looks"):
+        continuous(build(net, "same", WINDOW, head=False), 32)
+    with pytest.raises(Unsupported, match="whole window"):
+        continuous(build(net, "valid", WINDOW), 32)
+
+
+@pytest.mark.parametrize("hop", [1, 2, 3, 5, 10, 15, 30])
+def test_the_streaming_wake_word_of_mlperf_streams(hop: int, models_dir: Path) -> None:
+    data = (models_dir / "mlperf" / "mlperf_strm_ww_old_int8.tflite").read_bytes()
+    graph, _ = int8_graph(data, "strm_ww", Options())
+    made = incremental(graph, hop)
+    x = np.random.default_rng(3).integers(-128, 128, (150, 40)).astype(np.int8)
+    wrong, windows = differing(graph, made, x)
+    assert wrong == 0
+    assert windows >= 4
+    if hop == 1:
+        assert macs(graph) / macs(made.graph) >= 19.9
