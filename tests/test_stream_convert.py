@@ -116,7 +116,7 @@ def test_options_that_do_not_fit_are_refused(options: StreamOptions, said: str) 
 
 
 def test_models_that_are_no_signal_are_refused() -> None:
-    with pytest.raises(BadInput, match=r"\[1, time, channels\]"):
+    with pytest.raises(es.Unsupported, match=r"x \(stream\): .*\[1, T, C\]"):
         es.convert(dense_layer(), options=es.Options(stream=StreamOptions(1)))
 
 

@@ -125,13 +125,7 @@ def _source(graph: Graph, options: StreamOptions) -> Tensor:
             raise BadInput(f"stream {name} {value!r}: {', '.join(allowed)} is allowed")
     if options.beats and options.mode == "incremental":
         raise BadInput("stream beats need mode=continuous: a beat is found on one endless output")
-    if len(graph.inputs) != 1:
-        raise BadInput(f"{graph.name} has {len(graph.inputs)} inputs; a stream has one")
     source = graph.tensors[graph.inputs[0]]
-    if len(source.shape) != 3 or source.shape[0] != 1:
-        raise BadInput(
-            f"{graph.name}: input {source.name!r} has shape {list(source.shape)}; a stream needs "
-            "[1, time, channels]")
     if not 1 <= options.hop <= source.columns:
         raise BadInput(
             f"stream hop {options.hop}: 1 to {source.columns} is allowed, the window of the model")
