@@ -27,6 +27,8 @@ CHECKED = sorted(
     {ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")}
     | set((ROOT / "docs").glob("*.md")) | set((ROOT / "demos").rglob("*.md")))
 
+PLAN_EXAMPLE = ROOT / "docs" / "PLAN_EXAMPLE.md"
+
 documents = pytest.mark.parametrize(
     "document", CHECKED, ids=lambda path: str(path.relative_to(ROOT)))
 
@@ -34,13 +36,17 @@ documents = pytest.mark.parametrize(
 # ---- docs/OPERATORS.md ---------------------------------------------------------------------------
 
 
-def test_the_list_of_operators_is_current(update_golden: bool) -> None:
+@pytest.mark.parametrize(
+    ("script", "page"), [("plan_hex.py", PLAN_EXAMPLE), ("operators_doc.py", OPERATORS)])
+def test_a_page_that_a_script_makes_is_current(
+    script: str, page: Path, update_golden: bool
+) -> None:
     done = subprocess.run(
-        (sys.executable, "tools/operators_doc.py"), cwd=ROOT, capture_output=True, text=True)
+        (sys.executable, f"tools/{script}"), cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     if update_golden:
-        OPERATORS.write_text(done.stdout)
-    assert done.stdout == OPERATORS.read_text(), "pytest tests/test_docs.py --update-golden"
+        page.write_text(done.stdout)
+    assert done.stdout == page.read_text(), "pytest tests/test_docs.py --update-golden"
 
 
 def test_the_list_of_operators_has_every_operator() -> None:

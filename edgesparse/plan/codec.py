@@ -174,7 +174,7 @@ def decode(cls: type[T], buffer: bytes | memoryview, identifier: bytes) -> T:
     data = memoryview(buffer).cast("B")
     if len(data) < 8 or bytes(data[4:8]) != identifier:
         raise PlanInvalid(f"I-4: the FlatBuffer's identifier is not {identifier.decode()}")
-    reader = _Reader(data)
+    reader = Reader(data)
     result: T = reader.table(cls, reader.follow(0, cls.__name__), cls.__name__)
     return result
 
@@ -186,7 +186,7 @@ ENUM_INVARIANT = {
 }
 
 
-class _Reader:
+class Reader:
     """Bounds-checked access to one buffer.
 
     What is shared is read once and shared in the model too. Things that overlap without being the
