@@ -318,3 +318,14 @@ def test_what_a_plan_cannot_hold_is_refused_by_name(b: GraphBuilder) -> None:
     outputs = [many.apply(Relu(Activation.RELU), many.input(1, 2)) for _ in range(65)]
     with pytest.raises(DoesNotFit, match=r"65 inputs.*64"):
         plan_of(many.graph(*outputs))
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_a_concat_of_a_part_and_a_window_into_it_is_right(b: GraphBuilder, first: int) -> None:
+    x = b.input(1, 9, 4)
+    y = b.apply(Add(), x, x, quant=b.tensors[x].quant)
+    window = b.apply(Slice((0, 0, 1), (1, 1, 1), (1, 9, 2)), y)
+    parts = (window, y) if first else (y, window)
+    graph = b.graph(b.apply(Concat(2), *parts, like=y))
+    assert_exact(graph, plan_of(graph))
+    NativePlan(write_plan(plan_of(graph).model))

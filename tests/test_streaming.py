@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,10 +11,11 @@ import pytest
 from edgesparse.convert import Options, int8_graph
 from edgesparse.errors import Unsupported
 from edgesparse.graph.evaluate import evaluate
-from edgesparse.graph.ir import Array, Graph
+from edgesparse.graph.ir import Array, Graph, Quant
 from edgesparse.graph.verify import verify
 from edgesparse.mapping.assemble import assemble
 from edgesparse.mapping.lower import lower
+from edgesparse.ops import Add, Softmax, Sub
 from edgesparse.plan.plan import Plan
 from edgesparse.plan.write import write_plan
 from edgesparse.runtime.session import Session
@@ -21,6 +23,7 @@ from edgesparse.streaming.continuous import continuous
 from edgesparse.streaming.extent import extents
 from edgesparse.streaming.incremental import Incremental, incremental
 from edgesparse.streaming.simulate import Simulator
+from graph_builder import GraphBuilder
 from streaming_nets import NETS, PADDINGS, build
 
 WINDOW = 1440
@@ -147,3 +150,41 @@ def test_the_streaming_wake_word_of_mlperf_streams(hop: int, models_dir: Path) -
     assert windows >= 4
     if hop == 1:
         assert macs(graph) / macs(made.graph) >= 19.9
+
+
+@pytest.mark.parametrize("taken", ["t0:left", "t1:left", "t0[-3:]"])
+def test_names_of_the_user_do_not_meet_ours(taken: str) -> None:
+    """A constant called like a piece that streaming makes; it took the piece's place once."""
+    b = GraphBuilder(np.random.default_rng(4))
+    x = b.input(1, 24, 2)
+    y = b.conv(x, 2, (1, 3), pad=(0, 0, 1, 1))
+    constant = b.tensors.pop(b.values(1, 1, 2))
+    b.add(replace(constant, name=taken))
+    graph = b.graph(b.conv(b.apply(Add(), y, taken, quant=b.quant()), 3, (1, 3)))
+    made = incremental(graph, 2)
+    assert differing(graph, made, signal(96, 2))[0] == 0
+
+
+def test_layers_that_see_one_column_stream() -> None:
+    """A fully connected layer and a softmax per time step, and a constant as first operand."""
+    b = GraphBuilder(np.random.default_rng(5))
+    y = b.conv(b.input(1, 40, 2), 8, (1, 3), pad=(0, 0, 2, 0))
+    y = b.apply(Sub(), b.values(8), y, quant=b.quant())
+    y = b.fully_connected(y, 4, keep_dims=True)
+    graph = b.graph(b.apply(Softmax(), y, quant=Quant((1 / 256,), (-128,))))
+    made = continuous(graph, 4)
+    assert (made.behind, made.exact) == (0, 0)
+    x = signal(160, 2)
+    got = session_of(made.graph).run(x.reshape(40, 1, 4, 2))
+    assert isinstance(got, np.ndarray)
+    want = Simulator(made.graph)
+    for run in range(40):
+        values = want.run({graph.inputs[0]: x[4 * run : 4 * run + 4].reshape(1, 4, 2)})
+        np.testing.assert_array_equal(got[run], values[made.graph.outputs[0]])
+    assert not incremental(graph, 4).stopped
+
+
+def test_a_hop_of_nothing_is_refused() -> None:
+    for hop in (0, -4):
+        with pytest.raises(Unsupported, match="hop"):
+            continuous(build("tcn", "causal", 200, head=False), hop)

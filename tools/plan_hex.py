@@ -119,7 +119,7 @@ def notes_of(data: bytes) -> Iterator[Note]:
 def page(data: bytes) -> Iterator[str]:
     yield "# A complete plan, byte by byte"
     yield ""
-    yield "Made by `python tools/plan_hex.py`; a test keeps it current. One fully connected layer, 4"
+    yield "Made by `python tools/plan_hex.py`; a test keeps it current. A fully connected layer, 4"
     yield f"inputs and 2 outputs, weights {WEIGHTS.tolist()} as a bitmask, bias {BIAS.tolist()}"
     yield f"folded with the input's zero point {INPUT_ZERO_POINT}; {len(data)} bytes."
     yield "[PLAN_FORMAT.md](PLAN_FORMAT.md) says what each field means."

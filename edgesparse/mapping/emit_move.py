@@ -8,7 +8,7 @@ from edgesparse.graph.ir import Graph, Node, Tensor
 from edgesparse.mapping import stages
 from edgesparse.mapping.draft import Draft
 from edgesparse.mapping.lowered import Lowered, Slot, add_tensor
-from edgesparse.mapping.views import sliced
+from edgesparse.mapping.views import View, sliced
 from edgesparse.ops import Concat, History, Pad, Slice, Transpose
 from edgesparse.plan import model as pm
 
@@ -61,10 +61,24 @@ def emit_concat(low: Lowered, node: Node) -> None:
         placed = sliced(y.shape, low.views[y.name], begin, (1,) * len(begin), part.shape)
         if name in low.views and low.views[name] == placed:
             continue
+        if name in low.views and low.views[name].root == low.views[y.name].root:
+            # A window into another part that was computed in place: a step may not read the bytes
+            # it writes into.
+            name = _copied_out(low, part, node.origin)
         offset = begin[axis] * strides[axis]
         source = stages.box_copy(
             part.shape, (0, stages.strides_of(part.shape)), (offset, strides))
         low.drafts.append(Draft(name, source, y.name, (), node.origin))
+
+
+def _copied_out(low: Lowered, part: Tensor, origin: tuple[str, ...]) -> str:
+    """A dense copy of `part` with bytes of its own."""
+    dense = add_tensor(low, part, f"{part.name}:copy", part.shape)
+    if dense not in low.views:
+        low.views[dense] = View(dense, 0, part.channels)
+        low.drafts.append(Draft(
+            part.name, stages.box_copy((part.size,), (0, (1,)), (0, (1,))), dense, (), origin))
+    return dense
 
 
 def _copy(low: Lowered, node: Node, source: pm.Copy) -> None:

@@ -101,6 +101,9 @@ def broadcastable(low: Lowered, node: Node, name: str, out: Tensor) -> str:
 
 
 def add_tensor(low: Lowered, like: Tensor, name: str, shape: Shape) -> str:
+    """A tensor of the plan that the graph does not have; the same name gives the same tensor."""
+    while name in low.graph.tensors:
+        name += "'"
     low.tensors.setdefault(name, Tensor(name, shape, like.dtype, like.quant))
     return name
 

@@ -55,6 +55,8 @@ def continuous(graph: Graph, hop: int) -> Continuous:
     """
     graph = along_time(graph)
     source = graph.inputs[0]
+    if hop < 1:
+        raise Unsupported(graph.name, "stream", f"a hop of {hop} columns", "a hop of 1 or more")
     known = extents(graph, source)
     model = _Builder(graph, hop)
     for node in graph.nodes:
@@ -125,9 +127,9 @@ class _Builder:
         # A padded layer behind a late one reads columns from before the record that were computed
         # from padding and are no padding themselves.
         exact = max(i.exact for i in ins)
-        if padded and late > 0:
-            exact = max(exact, 1)
-        start = -(-(exact + reach.before) // reach.step) if exact > 0 else 0
+        start = 0
+        if exact > 0 or (padded and late > 0):
+            start = -(-(exact + reach.before) // reach.step)
         self.tracks[out.name] = Track(stride, behind, max(0, start))
 
     def _past(self, name: str, columns: int, lag: int, node: Node) -> str:
@@ -135,6 +137,8 @@ class _Builder:
         if lag == 0 and columns == t.shape[1]:
             return name
         past = f"{name}[-{columns + lag}:{-lag if lag else ''}]"
+        while past in self.window.tensors:
+            past += "'"
         if past not in self.tensors:
             self.tensors[past] = replace(t, name=past, shape=(1, columns, t.shape[2]))
             self.nodes.append(Node(History(columns, lag), (name,), (past,), node.origin))

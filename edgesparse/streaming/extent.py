@@ -16,9 +16,11 @@ from edgesparse.ops import (
     AvgPool,
     Concat,
     Conv,
+    FullyConnected,
     MaxPool,
     Mul,
     Slice,
+    Softmax,
     Sub,
 )
 from edgesparse.ops.base import Op
@@ -56,15 +58,18 @@ class Reach:
 def reach_of(graph: Graph, node: Node) -> Reach | None:
     """How a node looks along time; None: it is not local in time, or not a 1-D node."""
     op = node.op
-    x = graph.tensors[node.inputs[0]]
+    moving = moving_inputs(graph, node)
+    if not moving:
+        return None
+    x = graph.tensors[moving[0]]
     out = graph.tensors[node.outputs[0]]
     if len(x.shape) != 3 or len(out.shape) != 3 or x.shape[0] != 1:
         return None
-    if isinstance(op, Conv):
-        kernel = graph.tensors[node.inputs[1]].shape[2]
-        return Reach(op.stride[1], op.pad[2], (kernel - 1) * op.dilation[1] + 1)
-    if isinstance(op, (MaxPool, AvgPool)):
-        return Reach(op.stride[1], op.pad[2], op.kernel[1])
+    if isinstance(op, (Conv, MaxPool, AvgPool)):
+        span = op.kernel[1] if not isinstance(op, Conv) else (
+            (graph.tensors[node.inputs[1]].shape[2] - 1) * op.dilation[1] + 1)
+        # Longer padding gives columns that see nothing of the input; limit_padding takes it away.
+        return Reach(op.stride[1], op.pad[2], span) if max(op.pad[2:]) < span else None
     if isinstance(op, Slice):
         whole = (op.begin[2], op.stride[2], op.size[2]) == (0, 1, x.shape[2])
         if whole and op.stride[1] > 0:
@@ -73,9 +78,10 @@ def reach_of(graph: Graph, node: Node) -> Reach | None:
             0, 1, x.shape[1]) else None
     if isinstance(op, Concat):
         return Reach(1, 0, 1) if op.axis % 3 == 2 else None
-    if isinstance(op, BINARY) or is_unary(op):
-        return Reach(1, 0, 1)
-    return None
+    per_column = (
+        isinstance(op, (*BINARY, Softmax)) or is_unary(op)
+        or (isinstance(op, FullyConnected) and op.keep_dims))
+    return Reach(1, 0, 1) if per_column else None
 
 
 def is_unary(op: Op) -> bool:
@@ -97,7 +103,8 @@ def extents(graph: Graph, source: str) -> dict[str, Extent]:
 
 def moving_inputs(graph: Graph, node: Node) -> tuple[str, ...]:
     """Inputs that run along time: not the weights, not constants that broadcast over it."""
-    names = node.inputs[:1] if isinstance(node.op, Conv) else node.inputs
+    weighted = isinstance(node.op, (Conv, FullyConnected))
+    names = node.inputs[:1] if weighted else node.inputs
     return tuple(t for t in names if graph.tensors[t].data is None)
 
 
@@ -124,6 +131,11 @@ def _extent(graph: Graph, node: Node, found: dict[str, Extent]) -> Extent | None
 
 
 def _constants_stand_still(graph: Graph, node: Node) -> bool:
-    """A constant operand with a value per column would have to move with the window."""
-    return all(
-        graph.tensors[t].columns == 1 for t in node.inputs if graph.tensors[t].data is not None)
+    """A constant operand with a value per column would have to move with the window.
+
+    One column broadcasts, but not in a Concat.
+    """
+    constants = [graph.tensors[t] for t in node.inputs if graph.tensors[t].data is not None]
+    if isinstance(node.op, Concat):
+        return not constants
+    return all(t.columns == 1 for t in constants)

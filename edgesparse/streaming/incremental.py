@@ -60,7 +60,7 @@ class HopModel:
     def add(self, node: Node, like: Tensor, name: str, columns: int | None = None) -> str:
         """Append `node` writing a tensor like `like`, of `columns` columns, under `name`."""
         shape = like.shape if columns is None else (1, columns, like.shape[2])
-        while name in self.tensors:
+        while name in self.tensors or (name != like.name and name in self.window.tensors):
             name += "'"
         self.tensors[name] = replace(like, name=name, shape=shape)
         self.nodes.append(replace(node, outputs=(name,)))
