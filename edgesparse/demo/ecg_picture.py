@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from importlib.util import find_spec
 from itertools import pairwise
 from typing import BinaryIO
@@ -41,8 +42,12 @@ def terminal_strip(lead_mv: Array, beats: Beats, start: int, length: int, width:
     start, length  the stretch to draw, samples
     width          characters
     """
-    columns, rows = 2 * width, 28
-    part = lead_mv[start : start + length]
+    return draw_strip(lead_mv[start : start + length], beats, start, SAMPLE_RATE_HZ, width)
+
+
+def draw_strip(part: Array, beats: Beats, start: int, rate_hz: float, width: int) -> Text:
+    """The same of a stretch [length >= 1] in any unit, whose first sample is number `start`."""
+    columns, rows, length = 2 * width, 28, len(part)
     edges = np.linspace(0, len(part), columns + 1).astype(int)
     spans = [part[max(a - 1, 0) : max(b, a + 1)] for a, b in pairwise(edges)]
     low, high = np.min(part), np.max(part)
@@ -59,8 +64,8 @@ def terminal_strip(lead_mv: Array, beats: Beats, start: int, length: int, width:
         if not 0 <= position < length:
             continue
         letters[int(position * scale)] = CLASSES[kind]
-        first = int((position - AROUND_S[0] * SAMPLE_RATE_HZ) * scale)
-        last = int((position + AROUND_S[1] * SAMPLE_RATE_HZ) * scale)
+        first = int((position - AROUND_S[0] * rate_hz) * scale)
+        last = int((position + AROUND_S[1] * rate_hz) * scale)
         for column in range(max(first, 0), min(last + 1, width)):
             styles[column] = STYLES[kind]
 
@@ -71,14 +76,15 @@ def terminal_strip(lead_mv: Array, beats: Beats, start: int, length: int, width:
         out.append("\n")
         for cell, style in zip(row, styles):
             out.append(chr(BRAILLE + int(cell)), style)
-    return out.append("\n" + _times(start, length, width), "dim")
+    return out.append("\n" + _times(start, length, width, rate_hz), "dim")
 
 
-def _times(start: int, length: int, width: int) -> str:
+def _times(start: int, length: int, width: int, rate_hz: float) -> str:
     """minutes:seconds under every second second of the strip."""
     line = [" "] * (width + 5)
-    for second in range(-(-start // SAMPLE_RATE_HZ), (start + length) // SAMPLE_RATE_HZ + 1, 2):
-        at = int((second * SAMPLE_RATE_HZ - start) * width / length)
+    first, last = math.ceil(start / rate_hz), int((start + length) / rate_hz)
+    for second in range(first, last + 1, 2):
+        at = int((second * rate_hz - start) * width / length)
         if at < width - 4:
             line[at : at + 5] = f"{second // 60}:{second % 60:02d} "
     return "".join(line).rstrip()

