@@ -20,8 +20,9 @@ ECG = Path(str(files("edgesparse.demo") / "ecg_c48_4x1_75.tflite"))
 class Ran:
     """What a command left: exit code and both streams."""
 
-    def __init__(self, *arguments: object) -> None:
-        result = CliRunner().invoke(app, [str(a) for a in arguments], catch_exceptions=False)
+    def __init__(self, *arguments: object, stdin: bytes | None = None) -> None:
+        result = CliRunner().invoke(
+            app, [str(a) for a in arguments], input=stdin, catch_exceptions=False)
         self.code, self.out, self.err = result.exit_code, result.stdout, result.stderr
 
     @property

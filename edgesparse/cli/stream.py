@@ -40,6 +40,8 @@ from edgesparse.streaming.replay import (
 
 STDIN = "-"
 INTERRUPTED = 130
+SHORTEST_S = 1e-9
+"""A tick of the clock of runs; no time at all would mean no budget."""
 
 
 @dataclass(frozen=True)
@@ -94,8 +96,11 @@ def stream(
     ] = None,
     seconds: Annotated[float | None, typer.Option(help="Stop after so much signal.")] = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="One JSON object a line: beat, signal, run; last, "
-                           "summary.")] = False,
+        bool, typer.Option("--json", help="One JSON object a line: beats and states of the signal "
+                           "as they are found, runs of a plan without beats; last, a summary.")
+    ] = False,
+    runs: Annotated[
+        bool, typer.Option("--runs", help="With --json: runs also of a plan with beats.")] = False,
 ) -> None:
     """Push a signal through a stream plan and report beats, states of the signal, or runs."""
     for option, value in (("--chunk-ms", chunk_ms), ("--budget-ms", budget_ms),
@@ -116,11 +121,12 @@ def stream(
         raise BadInput(f"--text and --mv say what comes from --source -, not from {source}")
     else:
         feed = _file(wanted, source, Wanted(lead, rate, adc), resample)
-    replay = Replay(opened, feed.rate_hz, None if budget_ms is None else budget_ms / 1000, realtime)
+    replay = Replay(opened, feed.rate_hz, _seconds(budget_ms), realtime)
     limit = None if seconds is None else max(1, round(seconds * feed.rate_hz))
     chunks = cut(feed.arrays, max(1, round(chunk_ms * feed.rate_hz / 1000)), limit)
     pace = Pace(feed.rate_hz) if realtime and not feed.live else None
     beats: list[Beat] = []
+    with_runs = runs or not opened.classes
     with ExitStack() as stack:
         view = None
         if realtime and not as_json and stdout().is_terminal:
@@ -131,7 +137,8 @@ def stream(
                 beats += [event for event in events if isinstance(event, Beat)]
             if as_json:
                 for event in events:
-                    emit_line(_event(loaded, event, feed.rate_hz))
+                    if with_runs or not isinstance(event, Run):
+                        emit_line(_event(loaded, event, feed.rate_hz))
             if view is not None:
                 view.show(chunk, events)
     summary = replay.summary()
@@ -150,6 +157,10 @@ def stream(
             say(f"beats   written to {annotations}")
     if interrupt.asked:
         raise typer.Exit(INTERRUPTED)
+
+
+def _seconds(budget_ms: float | None) -> float | None:
+    return None if budget_ms is None else max(budget_ms / 1000, SHORTEST_S)
 
 
 # ---- sources
@@ -217,6 +228,7 @@ class _Interrupt:
     def __call__(self, *_: object) -> None:
         self.asked = True
         if self.waiting:
+            self.waiting = False
             raise KeyboardInterrupt
 
 

@@ -87,7 +87,7 @@ class LiveView:
         lines += [
             Text.assemble("beats   ", beats, f"   {per_minute:.0f} a minute" if per_minute else ""),
             Text.assemble("signal  ", (state.name.lower(), "green" if ok else "bold red"),
-                          f", {summary.missing:,} samples missing"),
+                          f", missing samples: {summary.missing:,}"),
             Text(f"latency p50 {p50:.3f}, p99 {p99:.3f}, max {worst:.3f} ms of "
                  f"{1000 * summary.budget_s:.4g} ms"),
             Text(f"missed  {summary.overruns:,} of {summary.runs:,} deadlines",

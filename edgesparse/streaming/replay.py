@@ -43,7 +43,7 @@ class PlanInput:
         if self.rate_hz and not math.isclose(rate_hz, self.rate_hz, rel_tol=SAME):
             raise BadInput(
                 f"{name}: {rate_hz:g} Hz, the plan takes {self.rate_hz:g} Hz: resample it "
-                "(--resample), or take a plan for this rate")
+                "(--resample, of a file), or take a plan for this rate")
         if self.units is None or adc is None:
             return
         if not math.isclose(adc.gain, self.units, rel_tol=SAME_GAIN):
