@@ -40,6 +40,7 @@ from edgesparse.streaming.replay import (
 
 STDIN = "-"
 INTERRUPTED = 130
+LARGEST = 1e9
 SHORTEST_S = 1e-9
 """A tick of the clock of runs; no time at all would mean no budget."""
 
@@ -103,10 +104,7 @@ def stream(
         bool, typer.Option("--runs", help="With --json: runs also of a plan with beats.")] = False,
 ) -> None:
     """Push a signal through a stream plan and report beats, states of the signal, or runs."""
-    for option, value in (("--chunk-ms", chunk_ms), ("--budget-ms", budget_ms),
-                          ("--seconds", seconds)):
-        if value is not None and not 0 < value < 1e9:
-            raise BadInput(f"{option} {value}: a number above 0 is allowed")
+    _check_numbers(("--chunk-ms", chunk_ms), ("--budget-ms", budget_ms), ("--seconds", seconds))
     if baseline and gain is None:
         raise BadInput("--baseline is of integers with a --gain; give both")
     loaded = open_plan(plan)
@@ -115,10 +113,9 @@ def stream(
     if annotations is not None:
         _check_annotations(annotations, opened, plan, source)
     said = Wanted(lead, rate, None if gain is None else Adc(gain, baseline))
+    coding = _coding(text, mv, source)
     if source == STDIN:
-        feed = _stdin(wanted, said, _coding(text, mv), resample)
-    elif text or mv:
-        raise BadInput(f"--text and --mv say what comes from --source -, not from {source}")
+        feed = _stdin(wanted, said, coding, resample)
     else:
         feed = _file(wanted, source, said, resample)
     replay = Replay(opened, feed.rate_hz, _seconds(budget_ms), realtime)
@@ -159,6 +156,12 @@ def stream(
         raise typer.Exit(INTERRUPTED)
 
 
+def _check_numbers(*options: tuple[str, float | None]) -> None:
+    for option, value in options:
+        if value is not None and not 0 < value < LARGEST:
+            raise BadInput(f"{option} {value}: a number above 0 and below {LARGEST:g} is allowed")
+
+
 def _seconds(budget_ms: float | None) -> float | None:
     return None if budget_ms is None else max(budget_ms / 1000, SHORTEST_S)
 
@@ -166,8 +169,10 @@ def _seconds(budget_ms: float | None) -> float | None:
 # ---- sources
 
 
-def _coding(text: bool, mv: bool) -> type[np.int16 | np.float32] | None:
+def _coding(text: bool, mv: bool, source: str) -> type[np.int16 | np.float32] | None:
     """What a line of stdin is; None where it has no lines."""
+    if source != STDIN and (text or mv):
+        raise BadInput(f"--text and --mv say what comes from --source -, not from {source}")
     if text and mv:
         raise BadInput("--text and --mv: one of both is allowed")
     return np.int16 if text else np.float32 if mv else None
