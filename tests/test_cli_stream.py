@@ -426,3 +426,23 @@ def test_ctrl_c_gives_the_summary_so_far(sources: Sources) -> None:
     assert summary["type"] == "summary"
     assert summary["interrupted"]
     assert 0 < summary["samples"] < COUNT
+
+
+def test_ctrl_c_while_stdin_says_nothing(sources: Sources) -> None:
+    command = (sys.executable, "-m", "edgesparse", "stream", str(sources.plan), "--source", "-",
+               "--rate", "360", "--json", "--runs")
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(sources.raw[:320].astype("<i2").tobytes())
+        process.stdin.flush()
+        for _ in range(20):  # results come although stdin stays open
+            assert json.loads(process.stdout.readline())["type"] == "run"
+        process.send_signal(signals_of_os.SIGINT)
+        assert process.wait(timeout=20) == 130
+        summary = json.loads(process.stdout.read().splitlines()[-1])
+        assert process.stderr is not None
+        assert process.stderr.read() == b""
+    assert summary["interrupted"]
+    assert summary["samples"] == 320

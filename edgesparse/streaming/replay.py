@@ -162,8 +162,8 @@ class Summary:
     runs           of the network; overruns: of them over the budget of budget_s, worst_s the
                    longest
     wall_s         time spent in the plan, on this computer
-    latency_s      p50, p99, max of the time from a run's last sample to its results, where runs
-                   were timed one by one
+    latency_s      p50, p99, max of the time to take a run's samples and give its results, where
+                   runs were timed one by one; waiting for a chunk to fill is not in it
     """
 
     rate_hz: float
