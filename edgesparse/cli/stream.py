@@ -330,7 +330,7 @@ def _show(summary: Summary, feed: Feed, plan: Plan, late: float | None) -> None:
         f"{1000 * summary.budget_s:.4g} ms; the longest took {1000 * summary.worst_s:.3f} ms")
     if summary.latency_s is not None:
         p50, p99, worst = (f"{1000 * s:.3f}" for s in summary.latency_s)
-        say(f"latency p50 {p50}, p99 {p99}, max {worst} ms to take a run's samples and give its results")
+        say(f"latency p50 {p50}, p99 {p99}, max {worst} ms a run, front end included")
     if late is not None:
         say(f"pace    {1000 * late:.1f} ms behind the clock at most")
     if summary.times_real_time is not None:
