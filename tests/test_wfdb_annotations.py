@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import wfdb
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import edgesparse as es
@@ -123,11 +123,19 @@ def test_what_is_written_is_read_back_and_wfdb_reads_the_same(
     folder = tmp_path_factory.mktemp("written")
     samples = np.cumsum([step for step, _ in steps], dtype=np.int64).tolist()
     written = annotations(samples, "".join(symbol for _, symbol in steps), rate)
+    assume(rate is None or ('"', 0) not in zip(written.symbols, samples))
     write_annotations(folder / "x.atr", written)
     assert same(read_annotations(folder / "x.atr"), written)
     theirs = wfdb.rdann(str(folder / "x"), "atr")
     assert theirs.sample.tolist() == samples
     assert tuple(theirs.symbol) == written.symbols
+
+
+def test_a_comment_that_would_be_lost_is_refused(tmp_path: Path) -> None:
+    """WFDB keeps the rate of a file in a comment at sample 0."""
+    with pytest.raises(es.BadInput, match="sample 0"):
+        write_annotations(tmp_path / "x.atr", annotations([0, 10], '"N', 360.0))
+    write_annotations(tmp_path / "x.atr", annotations([0, 10], '"N', None))
 
 
 def test_no_beats_at_all_can_be_written(tmp_path: Path) -> None:

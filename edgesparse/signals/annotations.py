@@ -153,7 +153,8 @@ def write_annotations(path: Path, annotations: Annotations) -> None:
 
     path  its stem of letters, digits, - and _; its extension of letters (what WFDB allows)
 
-    Raises BadInput for another name or a symbol that WFDB does not define.
+    Raises BadInput for another name, a symbol that WFDB does not define, or a comment at sample 0
+    of a file with a rate, which nobody could read back.
     """
     check_name(path)
     import wfdb
@@ -161,6 +162,11 @@ def write_annotations(path: Path, annotations: Annotations) -> None:
 
     if unknown := sorted(set(annotations.symbols) - set(ann_label_table["symbol"])):
         raise BadInput(f"{annotations.name}: {unknown} are no WFDB annotation symbols")
+    if annotations.rate_hz is not None and ("\"", 0) in zip(
+        annotations.symbols, annotations.samples.tolist()
+    ):
+        raise BadInput(f"{annotations.name}: a comment (\") at sample 0 would be read back as the "
+                       "file's note of its rate; put it at sample 1")
     if not path.parent.is_dir():
         raise BadInput(f"{path}: there is no directory {path.parent}; make it first")
     notes = None
