@@ -128,10 +128,8 @@ def headers(data_root: Path) -> Path:
     return HEADERS
 
 
-@pytest.mark.parametrize("machine", BUILDS)
-def test_real_plans_give_the_bytes_of_the_oracle(
-    machine: str, headers: Path, data_root: Path
-) -> None:
+def ctest_on(machine: str, headers: Path, name: str, tests: str) -> str:
+    """Build the plans of `headers` for a machine, run the C tests that match; what they print."""
     require("cmake")
     options = [*BUILDS[machine], f"-DES_TEST_PLANS={headers}", "-DES_WERROR=ON"]
     if machine != "host":
@@ -139,12 +137,18 @@ def test_real_plans_give_the_bytes_of_the_oracle(
         require("qemu")
         toolchain = ROOT / "firmware_sim" / "arm-none-eabi.cmake"
         options += [f"-DCMAKE_TOOLCHAIN_FILE={toolchain}", f"-DES_CPU={machine}"]
-    folder = ROOT / "build" / f"plans-{machine}"
+    folder = ROOT / "build" / f"{name}-{machine}"
     with only_one(folder.name):
         run("cmake", "-S", ROOT, "-B", folder, "-G", "Ninja", *options)
         run("cmake", "--build", folder, "--target", "plans")
-        printed = run(
-            "ctest", "--test-dir", folder, "-R", "^real_plan_", "-V", "--no-tests=error")
+        return run("ctest", "--test-dir", folder, "-R", tests, "-V", "--no-tests=error")
+
+
+@pytest.mark.parametrize("machine", BUILDS)
+def test_real_plans_give_the_bytes_of_the_oracle(
+    machine: str, headers: Path, data_root: Path
+) -> None:
+    printed = ctest_on(machine, headers, "plans", "^real_plan_")
     for name, model in PLANS.items():
         plan = converted(model_path(data_root, model)).plan
         outputs = sum(math.prod(io.shape) for io in plan.outputs)

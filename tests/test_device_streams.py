@@ -17,8 +17,8 @@ from edgesparse.streaming.events import Beat, Event
 from edgesparse.streaming.frontend import MISSING
 from edgesparse.streaming.reference import ReferenceStream
 from needs import require
-from test_device_plans import BUILDS, array
-from test_house import only_one, run
+from test_device_plans import BUILDS, array, ctest_on
+from test_house import only_one
 from test_stream_device import fnv
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -83,19 +83,7 @@ def test_the_reference_is_the_extension_here(data_root: Path) -> None:
 
 @pytest.mark.parametrize("machine", BUILDS)
 def test_the_ecg_stream_gives_the_results_of_the_reference(machine: str, headers: Path) -> None:
-    require("cmake")
-    options = [*BUILDS[machine], f"-DES_TEST_PLANS={headers}", "-DES_WERROR=ON"]
-    if machine != "host":
-        require("arm")
-        require("qemu")
-        toolchain = ROOT / "firmware_sim" / "arm-none-eabi.cmake"
-        options += [f"-DCMAKE_TOOLCHAIN_FILE={toolchain}", f"-DES_CPU={machine}"]
-    folder = ROOT / "build" / f"streams-{machine}"
-    with only_one(folder.name):
-        run("cmake", "-S", ROOT, "-B", folder, "-G", "Ninja", *options)
-        run("cmake", "--build", folder, "--target", "plans")
-        printed = run(
-            "ctest", "--test-dir", folder, "-R", "^real_stream_", "-V", "--no-tests=error")
+    printed = ctest_on(machine, headers, "streams", "^real_stream_")
     for hop in HOPS:
         found = re.search(rf"stream_hop{hop}: 5400 samples, (\d+) beats, 0 differing", printed)
         assert found is not None
