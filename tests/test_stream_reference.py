@@ -82,11 +82,13 @@ def random_quality(rng: np.random.Generator) -> Quality:
     def some(limit: int) -> int:
         return int(rng.integers(0, limit))
 
+    limit = some(50000)
     return Quality(
         flat_range=some(5), flat_samples=some(40), saturation=20000 + some(20000),
         saturated_samples=some(12), missing_run=some(9), missing_window=8 * some(6),
-        missing_most=some(12), noise_samples=some(30), noise_limit=some(50000),
-        recover_samples=1 + some(20), settle_samples=some(60), guard_samples=some(30))
+        missing_most=some(12), noise_samples=some(30), noise_limit=limit,
+        recover_samples=1 + some(20), settle_samples=some(60), guard_samples=some(30),
+        noise_margin=some(limit + 1))
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -202,6 +204,7 @@ def test_the_reference_can_fail() -> None:
         replace(spec, quality=replace(spec.quality, guard_samples=300)),
         replace(spec, quality=replace(spec.quality, settle_samples=300)),
         replace(spec, quality=replace(spec.quality, recover_samples=10)),
+        replace(spec, quality=replace(spec.quality, noise_margin=0)),
     )
     expected = comparable(ReferenceStream(write_plan(model)).push(signal[:, None].tolist()))
     for changed in changes:

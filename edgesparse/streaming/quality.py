@@ -89,7 +89,8 @@ class SignalQuality:
         self._noise += abs(x - 2 * one + two)
         self._noise_count += 1
         if self._noise_count == samples:
-            self._noisy = self._noise > self.quality.noise_limit * samples
+            limit = self.quality.noise_limit - self._noisy * self.quality.noise_margin
+            self._noisy = self._noise > limit * samples
             self._noise = self._noise_count = 0
 
     def _active(self) -> tuple[SignalState, int]:

@@ -50,6 +50,7 @@ static void quality_view(const uint8_t *t, es_quality *view)
     view->recover_samples = es_fb_u32(t, ES_SLOT(Quality, recover_samples));
     view->settle_samples = es_fb_u32(t, ES_SLOT(Quality, settle_samples));
     view->guard_samples = es_fb_u32(t, ES_SLOT(Quality, guard_samples));
+    view->noise_margin = es_fb_u16(t, ES_SLOT(Quality, noise_margin));
 }
 
 bool es_stream_view(const es_root *root, es_stream_table *view)

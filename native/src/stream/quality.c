@@ -59,7 +59,11 @@ static void measure_noise(const es_quality *q, es_quality_state *s, int16_t x)
     s->noise += (uint32_t)(change < 0 ? -change : change);
     s->noise_count++;
     if (s->noise_count == q->noise_samples) {
-        s->noisy = s->noise > (uint32_t)q->noise_limit * q->noise_samples;
+        uint32_t limit = q->noise_limit;
+        if (s->noisy) {
+            limit -= q->noise_margin; /* I-73: at least 0 */
+        }
+        s->noisy = s->noise > limit * q->noise_samples;
         s->noise = 0;
         s->noise_count = 0;
     }

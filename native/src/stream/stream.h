@@ -34,7 +34,7 @@ typedef struct es_quality {
     uint32_t flat_samples, saturated_samples, missing_run, recover_samples,
         settle_samples, guard_samples;
     uint16_t flat_range, saturation, missing_window, missing_most,
-        noise_samples, noise_limit;
+        noise_samples, noise_limit, noise_margin;
 } es_quality;
 
 typedef struct es_stream_table {
