@@ -17,7 +17,7 @@ import numpy as np
 
 from edgesparse.graph.ir import Array
 from edgesparse.plan.plan import Plan
-from edgesparse.scoring import Score, RecordScore, Rules
+from edgesparse.scoring import RecordScore, Rules, Score
 from edgesparse.scoring.classes import N, beats_of
 from edgesparse.signals import MISSING
 from edgesparse.streaming.events import Beat, Event, SignalState, StateChange

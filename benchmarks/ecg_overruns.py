@@ -18,7 +18,7 @@ from edgesparse.streaming.events import Event, Run
 from records import Ecg, converted, markdown, options, records
 
 BUDGETS_S = (0.0, 1e-9, 10e-6, 20e-6, 16 / 360)
-"""None; less than any run takes; about what a run takes on a computer; what a run has on a device."""
+"""None; less than any run takes; about what a computer takes; what a run has in real time."""
 
 
 def plain(event: Event) -> Any:

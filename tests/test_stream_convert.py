@@ -176,11 +176,3 @@ def test_a_plan_without_a_stream_says_none(tmp_path: Path) -> None:
     ran = Ran("convert", ECG, "-o", tmp_path / "p.esp", "--json")
     assert ran.json["stream"] is None
     assert ran.json["notes"] == []
-
-
-def test_a_stream_is_not_verified_against_windows(tmp_path: Path) -> None:
-    path = tmp_path / "s.esp"
-    es.convert(ECG, options=es.Options(stream=StreamOptions(8))).save(path)
-    ran = Ran("verify", path, "--against", ECG)
-    assert ran.code == 2
-    assert "converted without --stream" in " ".join(ran.err.split())
