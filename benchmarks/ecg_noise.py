@@ -4,14 +4,16 @@ python benchmarks/ecg_noise.py --data-root ../shared
 
 The nets were trained on these records: read each row against the clean one, never by itself.
 `not good` is the share of time in which the signal was said to be bad, so that beats were held
-back (they count as missed); `changes` are of that state, an hour. The second table streams lines
-without a heart beat; every beat found there is invented.
+back (they count as missed); `changes` are of that state, an hour. The second table streams a minute
+without a heart beat: every beat found there is invented. On a line that is flat, or that no signal
+state believes, there must be none (then the exit code is 1); in noise that is taken for a signal
+there may be some, and they are told.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 
@@ -92,8 +94,8 @@ ONE_MV = 200.0**2 / 8
 """S of a QRS of 1 mV, squared ADC units."""
 
 
-def dead_lines() -> Iterator[tuple[str, Array]]:
-    """Names and [n] int16."""
+def silent_lines() -> Iterator[tuple[str, Array]]:
+    """Names and [n] int16 in which nothing may be found: every state of a signal."""
     rng = np.random.default_rng(0)
     flat = np.zeros(MINUTE, np.int16)
     yield "flat at 0", flat
@@ -105,19 +107,26 @@ def dead_lines() -> Iterator[tuple[str, Array]]:
     yield "flat, half of the samples missing", with_gaps(flat, 0.5, rng)
     yield "flat, +-1 unit of ADC noise", rng.integers(-1, 2, MINUTE).astype(np.int16)
     yield "flat, +-3 units of ADC noise", rng.integers(-3, 4, MINUTE).astype(np.int16)
-    yield "flat, noise of 0.6 mV", np.rint(rng.normal(0, 120, MINUTE)).astype(np.int16)
+    yield "white noise of 1 mV", np.rint(rng.normal(0, 200, MINUTE)).astype(np.int16)
+
+
+def other_lines() -> Iterator[tuple[str, Array]]:
+    """Names and [n] int16 without a heart beat that look like a signal."""
+    rng = np.random.default_rng(1)
+    flat = np.zeros(MINUTE, np.int16)
     for band, what in ((WANDER, "wander"), (MUSCLE, "muscle noise")):
         for snr in (12, 6):
             noise = band_noise(band, MINUTE, rng)
             power = noise_power(ONE_MV, snr)
-            yield f"flat, {what} of {snr} dB below a QRS of 1 mV", with_noise(flat, noise, power)
+            yield f"{what}, {snr} dB under a QRS of 1 mV", with_noise(flat, noise, power)
     steps = np.repeat(rng.integers(-900, 900, 30), MINUTE // 30)
-    yield "flat, a step every 2 s", steps.astype(np.int16)
+    yield "a step every 2 s", steps.astype(np.int16)
 
 
-def dead(plan: Plan) -> list[list[object]]:
+def lifeless(plan: Plan, lines: Iterable[tuple[str, Array]]) -> list[list[object]]:
+    """Rows; the second cell is the number of beats found."""
     rows: list[list[object]] = []
-    for name, line in dead_lines():
+    for name, line in lines:
         events = streamed(plan, line)
         changes = [event for event in events if isinstance(event, StateChange)]
         seen = {SignalState.GOOD, *(change.state for change in changes)}
@@ -135,9 +144,10 @@ def main() -> int:
     print(f"{arguments.model}, {len(ecgs)} records of DS1, {hours:.1f} hours; gross, in %\n")
     rows = [condition(plan, ecgs, number) for number in range(len(CONDITIONS))]
     print(markdown(("", *HEADS, "not good", "changes"), rows), "\n")
-    lines = dead(plan)
-    print(markdown(("a minute without a heart beat", "beats", "states", "not good, %"), lines))
-    return int(any(row[1] for row in lines))
+    silent, other = lifeless(plan, silent_lines()), lifeless(plan, other_lines())
+    print(markdown(
+        ("a minute without a heart beat", "beats", "states", "not good, %"), [*silent, *other]))
+    return int(any(row[1] for row in silent))
 
 
 if __name__ == "__main__":

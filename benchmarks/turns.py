@@ -29,6 +29,6 @@ def in_turns(works: Mapping[str, Callable[[], object]], rounds: int) -> dict[str
 
 
 def ratio(times: Array, base: Array) -> tuple[float, float, float]:
-    """Median, 10th and 90th percentile of times / base, round by round."""
-    low, middle, high = np.percentile(times / base, (10, 50, 90))
+    """Median and quartiles of times / base, round by round."""
+    low, middle, high = np.percentile(times / base, (25, 50, 75))
     return float(middle), float(low), float(high)
