@@ -13,13 +13,13 @@ from __future__ import annotations
 import sys
 
 import numpy as np
+from records import Ecg, converted, markdown, options, records
 
 from edgesparse.graph.ir import Array
 from edgesparse.runtime.stream import Stream
 from edgesparse.scoring import match
 from edgesparse.scoring.classes import beats_of
 from edgesparse.streaming.events import Beat
-from records import Ecg, converted, markdown, options, records
 
 WINDOW = 54
 """150 ms at 360 Hz."""

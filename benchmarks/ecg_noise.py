@@ -16,13 +16,6 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
-
-from edgesparse.graph.ir import Array
-from edgesparse.plan.plan import Plan
-from edgesparse.scoring import RecordScore, Rules, Score
-from edgesparse.scoring.classes import N, beats_of
-from edgesparse.signals import MISSING
-from edgesparse.streaming.events import Beat, Event, SignalState, StateChange
 from noise import (
     MUSCLE,
     RATE_HZ,
@@ -35,6 +28,13 @@ from noise import (
     with_noise,
 )
 from records import Ecg, converted, markdown, options, percent, records, streamed
+
+from edgesparse.graph.ir import Array
+from edgesparse.plan.plan import Plan
+from edgesparse.scoring import RecordScore, Rules, Score
+from edgesparse.scoring.classes import N, beats_of
+from edgesparse.signals import MISSING
+from edgesparse.streaming.events import Beat, Event, SignalState, StateChange
 
 Change = Callable[[Ecg, np.random.Generator], Array]
 FIGURES = ("qrs_se", "qrs_ppv", "v_se", "v_ppv", "s_se", "s_ppv", "accuracy", "macro_f1")

@@ -12,10 +12,11 @@ import sys
 from itertools import zip_longest
 from typing import Any
 
+from records import Ecg, converted, markdown, options, records
+
 from edgesparse.plan.plan import Plan
 from edgesparse.runtime.stream import Stream
 from edgesparse.streaming.events import Event, Run
-from records import Ecg, converted, markdown, options, records
 
 BUDGETS_S = (0.0, 1e-9, 10e-6, 20e-6, 16 / 360)
 """None; less than any run takes; about what a computer takes; what a run has in real time."""

@@ -25,12 +25,12 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
+from records import converted, markdown, options, records
 
 from edgesparse.graph.ir import Array
 from edgesparse.plan.plan import Plan
 from edgesparse.runtime.stream import Stream
 from edgesparse.streaming.events import Beat
-from records import converted, markdown, options, records
 
 HOUR = 3600 * 360
 CHUNK = 60 * 360
