@@ -154,7 +154,7 @@ class TfliteRuntime:
         from tflite_runtime.interpreter import Interpreter, OpResolverType
 
         self.name = f"{ORACLE} {version('tflite-runtime')} BUILTIN_REF"
-        self._raw = raw
+        self.raw = raw
         self._computed = _computed(raw)
         try:
             self.interpreter = Interpreter(
@@ -166,12 +166,12 @@ class TfliteRuntime:
             raise OracleRefused(_one_line(error)) from error
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        tensors = self._raw.tensors
-        for index in self._raw.inputs:
+        tensors = self.raw.tensors
+        for index in self.raw.inputs:
             self.interpreter.set_tensor(index, inputs[tensors[index].name])
         _invoke(self)
         return {tensors[i].name: self.interpreter.get_tensor(i)
-                for i in (*self._raw.inputs, *self._computed)}
+                for i in (*self.raw.inputs, *self._computed)}
 
 
 class TfliteMicro:
@@ -180,13 +180,13 @@ class TfliteMicro:
     def __init__(self, data: bytes, raw: RawModel) -> None:
         """Raises OracleRefused."""
         self.name = f"tflite-micro {version('tflite-micro')}"
-        self._raw = raw
+        self.raw = raw
         self._computed = _computed(raw)
         self.interpreter = _micro_interpreter(data)
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        tensors = self._raw.tensors
-        for position, index in enumerate(self._raw.inputs):
+        tensors = self.raw.tensors
+        for position, index in enumerate(self.raw.inputs):
             self.interpreter.set_input(inputs[tensors[index].name], position)
         _invoke(self)
         return {tensors[i].name: np.array(self.interpreter.GetTensor(i, 0)["tensor_data"])

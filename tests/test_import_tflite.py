@@ -13,7 +13,7 @@ from edgesparse.graph.ir import Array, Graph
 from edgesparse.graph.verify import verify
 from edgesparse.importers.tflite import check_tflite, import_tflite
 from edgesparse.ops import Dequantize
-from oracle import MicroOracle, Oracle
+from oracle import micro_oracle, tflite_oracle
 
 INT8 = (
     "cases/tflite/b16", "cases/tflite/b16d", "cases/tflite/cr", "cases/tflite/mu",
@@ -162,7 +162,7 @@ def test_int8_model_equals_the_oracle_in_every_tensor(
     graph = import_tflite(data, name)
     verify(graph)
     judged = STAND_INS.get(name, name)
-    oracle = (MicroOracle if name == ONLY_TFLM else Oracle)(read(data_root, judged))
+    oracle = (micro_oracle if name == ONLY_TFLM else tflite_oracle)(read(data_root, judged))
     names = same_tensors(import_tflite(read(data_root, judged), judged), graph)
     rng = np.random.default_rng(1)
     for _ in range(2):
@@ -196,7 +196,7 @@ def test_float_model_equals_the_oracle_up_to_rounding(model: tuple[str, bytes]) 
     verify(graph)
     inputs = random_inputs(graph, np.random.default_rng(2))
     values = evaluate(graph, inputs)
-    expected = Oracle(data).run(inputs)
+    expected = tflite_oracle(data).run(inputs)
     compared = [tensor for tensor in expected if tensor in values]
     assert set(graph.outputs) <= set(compared)
     for tensor in compared:
@@ -216,7 +216,7 @@ def test_hybrid_model_imports_with_its_weights_dequantized(model: tuple[str, byt
     inputs = random_inputs(graph, np.random.default_rng(3))
     values = evaluate(graph, inputs)
     (output,) = graph.outputs
-    expected = Oracle(data).run(inputs)[output]
+    expected = tflite_oracle(data).run(inputs)[output]
     assert np.abs(values[output] - expected).max() < 0.05 * np.abs(expected).max()
 
 
