@@ -61,6 +61,7 @@ class Quality:
     settle_samples: U32 = 0
     guard_samples: U32 = 0
     noise_margin: U16 = 0
+    missing_margin: U16 = 0
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -51,6 +51,7 @@ static void quality_view(const uint8_t *t, es_quality *view)
     view->settle_samples = es_fb_u32(t, ES_SLOT(Quality, settle_samples));
     view->guard_samples = es_fb_u32(t, ES_SLOT(Quality, guard_samples));
     view->noise_margin = es_fb_u16(t, ES_SLOT(Quality, noise_margin));
+    view->missing_margin = es_fb_u16(t, ES_SLOT(Quality, missing_margin));
 }
 
 bool es_stream_view(const es_root *root, es_stream_table *view)
