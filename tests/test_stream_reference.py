@@ -99,7 +99,7 @@ def test_any_quality(seed: int) -> None:
     stream = full.stream
     model = continuous_plan(
         rng, front_end=stream.front_end, beats=stream.beats, quality=random_quality(rng))
-    events = check(model, random_signal(rng, 3000), (1, 9, 200))
+    events = check(model, random_signal(rng, 4000), (1, 9, 200))
     assert sum(isinstance(e, StateChange) for e in events) > 10
 
 
