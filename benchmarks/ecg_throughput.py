@@ -49,7 +49,8 @@ def resident(process: int) -> int:
 
 def looped(samples: Array, start: int, count: int) -> Array:
     """`count` samples of the endless repetition of a record, from `start` on."""
-    return samples[(start + np.arange(count)) % len(samples)]
+    found: Array = samples[(start + np.arange(count)) % len(samples)]
+    return found
 
 
 @dataclass

@@ -69,4 +69,5 @@ def noise_power(signal_power: float, snr_db: float) -> float:
 
 def with_gaps(samples: Array, share: float, rng: np.random.Generator) -> Array:
     """Samples missing here and there, each by chance."""
-    return np.where(rng.random(len(samples)) < share, MISSING, samples).astype(np.int16)
+    holed: Array = np.where(rng.random(len(samples)) < share, MISSING, samples).astype(np.int16)
+    return holed
