@@ -60,7 +60,8 @@ def qrs_power(samples: Array, peaks: Array) -> float:
 def with_noise(samples: Array, noise: Array, power: float) -> Array:
     """Samples [n] int16 and noise [n] of power 1, scaled to `power`, as the ADC would give them."""
     loud = np.rint(samples + np.sqrt(power) * noise)
-    return np.clip(loud, LOWEST, HIGHEST).astype(np.int16)
+    measured: Array = np.clip(loud, LOWEST, HIGHEST).astype(np.int16)
+    return measured
 
 
 def noise_power(signal_power: float, snr_db: float) -> float:
