@@ -22,8 +22,9 @@ ECG360_QUALITY = Quality(
 has a mean absolute second difference of 35 units; only record 116 reaches 1000 units, for 279.
 Muscle noise 6 dB under the QRS (benchmarks/noise.py) has 70 to 150 units in most of these records
 and hides few beats, so that a limit of 100 silenced records in which beats were found. The margin
-is three times the spread of half seconds of even noise, 8 % of their mean. Where one sample in five
-is lost by chance, the number in a second has a spread of 8: its margin is more than four times that."""
+is three times the spread of half seconds of even noise, 8 % of their mean. Where one sample in
+five is lost by chance, their number in a second has a spread of 8: its margin is four times that
+and more."""
 
 
 @dataclass(frozen=True)
