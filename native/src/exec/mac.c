@@ -62,7 +62,7 @@ static void gather(const es_reader *input, const es_geometry *g,
 
 void es_mac_begin(const es_exec *x, es_mac_source *source)
 {
-    es_mac_view(&x->step, &source->mac);
+    es_mac_view(x->step.source, &source->mac);
     const es_geometry *g = source->mac.geometry;
     uint32_t bytes = es_mac_patch_bytes(x->root, &x->step, &source->mac);
     uint8_t *scratch = x->arena + x->step.scratch_offset;
