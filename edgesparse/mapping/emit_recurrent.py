@@ -51,6 +51,7 @@ def emit_svdf(low: Lowered, node: Node) -> None:
     p = node.op.parameters((x, w, t, b), (y,))
     check_gates(node.name, "SVDF", feature, [p.feature.shift])
     check_past(node.name, "SVDF", p.time.shift)
+    stages.check_limits({"the bytes of a column of its state": 2 * filters}, y.name)
     ring = add_state(low, f"{y.name}:s", RingShape(memory, 2 * filters, 0))
     source = pm.Svdf(
         feature=feature, scale=stages.scaled(p.feature), time=t.data.reshape(-1), bias=b.data,

@@ -92,6 +92,9 @@ void es_lane_emit(es_exec *x, const es_part *part, uint32_t level);
 void es_stages_apply(const es_exec *x, const es_part *part, uint32_t begin,
                      uint32_t end);
 
+/* x times the factor of `by`. */
+int32_t es_scale(int32_t x, const es_scaled *by, uint8_t rounding);
+
 /* Sources. Those that work in tiles: compute `count` columns and emit them. */
 typedef struct es_mac_source {
     es_mac mac;
@@ -103,12 +106,15 @@ typedef struct es_mac_source {
 void es_mac_begin(const es_exec *x, es_mac_source *source);
 void es_mac_columns(es_exec *x, const es_mac_source *source,
                     const uint32_t *columns, uint32_t count);
+/* One column of a Mac that reads its input in place. */
+void es_mac_collect(es_exec *x, const es_mac *mac, uint32_t column,
+                    const es_collect *collect);
 void es_load_columns(es_exec *x, const uint32_t *columns, uint32_t count);
 void es_source_columns(es_exec *x, const es_mac_source *source,
                        const uint32_t *columns, uint32_t count);
-/* The column that this run adds to the past, before any is given out. */
+/* An Svdf: the column that this run adds to the past; then its one column. */
 void es_svdf_push(es_exec *x);
-void es_svdf_columns(es_exec *x, const uint32_t *columns, uint32_t count);
+void es_svdf_column(es_exec *x);
 /* The whole step. */
 void es_copy_run(const es_exec *x);
 void es_lstm_run(es_exec *x);

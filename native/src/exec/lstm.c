@@ -6,11 +6,10 @@
 #include "exec/q15.h"
 #include "fixedpoint.h"
 
-enum { GATES = 4 };
+enum { INPUT, FORGET, CANDIDATE, OUTPUT, GATES };
 
 /* An LSTM at work. */
 typedef struct lstm_run {
-    es_exec *x;
     es_lstm lstm;
     uint32_t units;
     uint8_t *gates; /* [4 * units] int16: input, forget, candidate, output */
@@ -19,53 +18,27 @@ typedef struct lstm_run {
     es_writer output;
 } lstm_run;
 
-static void start_anew(const lstm_run *run)
-{
-    const es_ring *rings = run->x->root->rings;
-    memset(run->hidden, rings[run->lstm.hidden_ring].zero_point, run->units);
-    memset(run->cell, rings[run->lstm.cell_ring].zero_point,
-           2 * (size_t)run->units);
-}
-
-/* One column of a Mac into the gates. */
-static void multiply(const lstm_run *run, const es_mac *mac,
-                     const es_reader *from, uint32_t column, bool recurrent)
-{
-    es_exec *x = run->x;
-    es_collect collect = {run->lstm.scales + (recurrent ? GATES : 0),
-                          run->units, recurrent, run->gates};
-    es_mac_source source = {*mac, NULL, 0, 0};
-    x->input = *from;
-    x->collect = &collect;
-    es_mac_columns(x, &source, &column, 1);
-    x->collect = NULL;
-}
-
-static int32_t gate(const lstm_run *run, uint32_t number, uint32_t unit)
-{
-    return es_get_i16(run->gates + 2 * (size_t)(number * run->units + unit));
-}
-
 static void update(const lstm_run *run, uint32_t column, uint32_t unit)
 {
     const es_lstm *lstm = &run->lstm;
     const es_scaled *hidden = lstm->hidden;
     uint8_t *cell = run->cell + 2 * (size_t)unit;
-    int32_t kept =
-        es_rdbp(es_logistic_i16(gate(run, 1, unit)) * es_get_i16(cell), 15);
-    int32_t fresh = es_logistic_i16(gate(run, 0, unit)) *
-                    es_tanh_i16(gate(run, 2, unit), 3);
-    int32_t c = es_clamp(kept + es_rdbp(fresh, 15 + lstm->cell_bits), INT16_MIN,
-                         INT16_MAX);
+    const uint8_t *sums = run->gates + 2 * (size_t)unit;
+    int32_t gate[GATES];
+    for (int i = 0; i < GATES; i++, sums += 2 * (size_t)run->units) {
+        int32_t sum = es_get_i16(sums);
+        gate[i] = i == CANDIDATE ? es_tanh_i16(sum, 3) : es_logistic_i16(sum);
+    }
+    int32_t c = es_rdbp(gate[FORGET] * es_get_i16(cell), 15) +
+                es_rdbp(gate[INPUT] * gate[CANDIDATE], 15 + lstm->cell_bits);
+    c = es_clamp(c, INT16_MIN, INT16_MAX);
     if (lstm->cell_clip) {
         c = es_clamp(c, -lstm->cell_clip, lstm->cell_clip);
     }
     es_put_i16(cell, c);
-    int32_t h =
-        es_logistic_i16(gate(run, 3, unit)) * es_tanh_i16(c, lstm->cell_bits);
-    h = hidden->zero_point +
-        es_mbqm_double(h, hidden->multiplier, hidden->shift);
-    h = es_clamp(h, INT8_MIN, INT8_MAX);
+    int32_t h = es_scale(gate[OUTPUT] * es_tanh_i16(c, lstm->cell_bits), hidden,
+                         ES_ROUND_DOUBLE);
+    h = es_clamp(hidden->zero_point + h, INT8_MIN, INT8_MAX);
     run->hidden[unit] = (int8_t)h;
     *es_write_at(&run->output, (int32_t)column, unit) = (int8_t)h;
 }
@@ -75,14 +48,14 @@ void es_lstm_run(es_exec *x)
     lstm_run run;
     es_branch branch;
     const es_ring *rings = x->root->rings;
-    run.x = x;
     es_lstm_view(&x->step, &run.lstm);
     es_branch_view(&x->step, 0, &branch);
     const es_ring *hidden = &rings[run.lstm.hidden_ring];
+    const es_ring *cell = &rings[run.lstm.cell_ring];
     run.units = hidden->channels;
     run.gates = x->arena + x->step.scratch_offset;
     run.hidden = (int8_t *)x->arena + hidden->offset;
-    run.cell = x->arena + rings[run.lstm.cell_ring].offset;
+    run.cell = x->arena + cell->offset;
     run.output = es_writer_of(x, branch.output);
 
     /* What the recurrent Mac reads: the ring of h as a tensor. */
@@ -93,12 +66,17 @@ void es_lstm_run(es_exec *x)
                       .zero_point = hidden->zero_point};
     es_reader back = {run.hidden, {&place, 0, 0}};
     es_reader input = x->input;
+    es_collect given = {run.lstm.scales, run.units, false, run.gates};
+    es_collect added = {run.lstm.scales + GATES, run.units, true, run.gates};
     if (run.lstm.anew) {
-        start_anew(&run);
+        memset(run.hidden, hidden->zero_point, run.units);
+        memset(run.cell, cell->zero_point, cell->channels);
     }
     for (uint32_t t = 0; t < run.lstm.input.geometry->out_w; t++) {
-        multiply(&run, &run.lstm.input, &input, t, false);
-        multiply(&run, &run.lstm.recurrent, &back, 0, true);
+        x->input = input;
+        es_mac_collect(x, &run.lstm.input, t, &given);
+        x->input = back;
+        es_mac_collect(x, &run.lstm.recurrent, 0, &added);
         for (uint32_t unit = 0; unit < run.units; unit++) {
             update(&run, t, unit);
         }

@@ -198,3 +198,12 @@ void es_mac_columns(es_exec *x, const es_mac_source *source,
     }
     flush(&run);
 }
+
+void es_mac_collect(es_exec *x, const es_mac *mac, uint32_t column,
+                    const es_collect *collect)
+{
+    es_mac_source source = {*mac, NULL, 0, 0};
+    x->collect = collect;
+    es_mac_columns(x, &source, &column, 1);
+    x->collect = NULL;
+}

@@ -97,8 +97,7 @@ static void collect(const es_collect *into, const es_tile *tile)
         uint32_t channel = tile->channel[r];
         const es_scaled *scale = &into->scales[channel / into->block];
         uint8_t *at = into->to + 2 * (size_t)channel;
-        int32_t v =
-            es_mbqm_double(tile->value[0][r], scale->multiplier, scale->shift);
+        int32_t v = es_scale(tile->value[0][r], scale, ES_ROUND_DOUBLE);
         v += into->add ? es_get_i16(at) : 0;
         es_put_i16(at, es_clamp(v, INT16_MIN, INT16_MAX));
     }
@@ -163,7 +162,7 @@ void es_source_columns(es_exec *x, const es_mac_source *source,
     if (x->step.source_kind == ES_SOURCE_MAC) {
         es_mac_columns(x, source, columns, count);
     } else if (x->step.source_kind == ES_SOURCE_SVDF) {
-        es_svdf_columns(x, columns, count);
+        es_svdf_column(x);
     } else {
         es_load_columns(x, columns, count);
     }

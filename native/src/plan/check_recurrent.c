@@ -11,9 +11,11 @@ static bool is_matrix(const es_geometry *g, uint32_t columns)
            g->out_w == columns;
 }
 
-static bool ring_fits(const es_root *root, uint32_t ring, uint64_t channels)
+static bool ring_fits(const es_root *root, uint32_t ring, uint64_t columns,
+                      uint32_t channels)
 {
-    return ring < root->ring_count && root->rings[ring].channels == channels;
+    return ring < root->ring_count && root->rings[ring].columns == columns &&
+           root->rings[ring].channels == channels;
 }
 
 /* A Mac over a tensor that is read in place. */
@@ -68,10 +70,8 @@ bool es_check_lstm(es_check *check, const es_step *step)
     if (lstm.input.geometry->rows != GATES * units ||
         lstm.recurrent.geometry->rows != GATES * units ||
         lstm.hidden_ring == lstm.cell_ring ||
-        !ring_fits(root, lstm.hidden_ring, units) ||
-        !ring_fits(root, lstm.cell_ring, (uint64_t)2 * units) ||
-        root->rings[lstm.hidden_ring].columns != 1 ||
-        root->rings[lstm.cell_ring].columns != 1) {
+        !ring_fits(root, lstm.hidden_ring, 1, units) ||
+        !ring_fits(root, lstm.cell_ring, 1, 2 * units)) {
         return es_refuse(check, 35, -1);
     }
     if (!arithmetic_fits(&lstm)) {
@@ -119,8 +119,8 @@ bool es_check_svdf(es_check *check, const es_step *step)
         return false;
     }
     if (input.place->columns != 1 || rows % svdf.bias.count != 0 ||
-        !ring_fits(root, svdf.ring, (uint64_t)2 * rows) ||
-        svdf.time.count != (uint64_t)rows * root->rings[svdf.ring].columns) {
+        svdf.time.count % rows != 0 ||
+        !ring_fits(root, svdf.ring, svdf.time.count / rows, 2 * rows)) {
         return es_refuse(check, 36, -1);
     }
     if (!factors_fit(svdf.scale, 1) || !stages_fit(step)) {
