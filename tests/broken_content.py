@@ -110,7 +110,8 @@ def _one_svdf(columns: int = 1, **place: Any) -> pm.PlanModel:
     w = np.ones((2, 4), np.int8)
     made = svdf(b, between, Matrix(stored(w), w), 1, 3, np.random.default_rng(0))
     feature = Matrix(stored(w), w).times(columns, 0, np.zeros(2, np.int64))
-    b.tail(replace(made, feature=feature), between, b.output(1, 2), requant(np.array([2.0**-25]), 0))
+    narrow = requant(np.array([2.0**-25]), 0)
+    b.tail(replace(made, feature=feature), between, b.output(1, 2), narrow)
     return b.plan()
 
 

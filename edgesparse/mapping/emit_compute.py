@@ -18,6 +18,7 @@ from edgesparse.mapping.lowered import (
     broadcastable,
     same_box,
 )
+from edgesparse.mapping.weights import folded_bias, stored
 from edgesparse.ops import (
     Add,
     AvgPool,
@@ -29,7 +30,6 @@ from edgesparse.ops import (
     Softmax,
     Sub,
 )
-from edgesparse.mapping.weights import folded_bias, stored
 from edgesparse.plan import model as pm
 
 Binary = (Add, Sub, Mul)

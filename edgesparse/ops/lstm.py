@@ -141,7 +141,7 @@ def _factors(w: Tensor, scale: float) -> tuple[Scaled, ...]:
     assert w.quant is not None
     units = w.shape[0] // GATES
     factors = []
-    for own in np.broadcast_to(np.float32(w.quant.scale), w.shape[0])[::units]:
+    for own in np.broadcast_to(np.asarray(w.quant.scale, np.float32), w.shape[0])[::units]:
         real = float(own * np.float32(scale) / GATE_SCALE)
         factors.append(Scaled(0, *quantize_multiplier(real)))
     return tuple(factors)
