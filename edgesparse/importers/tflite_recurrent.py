@@ -19,6 +19,7 @@ from edgesparse.ops import Lstm, Svdf
 from edgesparse.ops.lstm import MOST_CELL_BITS
 
 INT8 = "export it with full integer quantization: int8 activations and weights, int16 state"
+FLOAT = f"{INT8}, or unroll the layer (Keras: unroll=True)"
 PLAIN = "a plain LSTM (Keras: tf_keras.layers.LSTM)"
 VARIANTS = (
     ((9, 10, 11), "peephole connections"),
@@ -36,9 +37,10 @@ def lstm(call: Call) -> None:
     """UNIDIRECTIONAL_SEQUENCE_LSTM: the four gates become the rows of one matrix."""
     x = call.data(0)
     if x.dtype != "int8":
-        call.refuse(f"it computes in {x.dtype}", INT8)
+        call.refuse(f"it computes in {x.dtype}", FLOAT)
     if len(x.shape) != 3:
-        call.refuse(f"its input has shape {list(x.shape)}; [1, T, C] is allowed")
+        call.refuse(f"its input has shape {list(x.shape)}; [1, T, C] is allowed",
+                    "re-export with the TFLite converter")
     _check_variant(call)
     w, r = (_stacked(call, x, numbers, label) for numbers, label in (
         (INPUT_WEIGHTS, "input"), (RECURRENT_WEIGHTS, "recurrent")))
@@ -56,7 +58,8 @@ def svdf(call: Call) -> None:
     if x.dtype != "int8":
         call.refuse(f"it computes in {x.dtype}", INT8)
     if call.option("FusedActivationFunction") != tflite.ActivationFunctionType.RELU:
-        call.refuse("its activation is not RELU, the only one TFLite's integer kernel has")
+        call.refuse("its activation is not RELU, the only one TFLite's integer kernel has",
+                    "activation='relu' in this layer")
     w, t = _matrix(call, x, 1, "int8"), _matrix(call, x, 2, "int16")
     rank = int(call.option("Rank"))
     filters, memory = t.shape
@@ -95,10 +98,10 @@ def _cell(call: Call, units: int) -> tuple[int, int]:
     if abs(math.log2(scale) - exponent) > 1e-3 or not 0 <= exponent + 15 <= MOST_CELL_BITS:
         call.refuse(f"its cell state has scale {scale:g}; a power of two from 2**-15 to 2**-9 is "
                     "allowed", "re-export with the TFLite converter")
-    clip = np.float32(call.option("CellClip", 0.0))
-    if not np.isfinite(clip):
+    clip = float(call.option("CellClip", 0.0))
+    if not math.isfinite(clip):
         call.fail(f"its cell clip is {clip}")
-    return exponent + 15, max(int(min(clip / np.float32(scale), np.float32(32767))), 0)
+    return exponent + 15, max(int(np.float32(min(clip / float(scale), 32767.0))), 0)
 
 
 def _check_hidden(call: Call) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from edgesparse.errors import Unsupported
 from edgesparse.graph.ir import Array, Shape, Tensor
 from edgesparse.ops.base import register
-from edgesparse.ops.stateful import State, Stateful
+from edgesparse.ops.stateful import State, Stateful, single
 from edgesparse.quantize.fixedpoint import (
     Rounding,
     Scaled,
@@ -23,7 +23,7 @@ from edgesparse.quantize.gemmlowp16 import logistic, saturate, tanh
 
 GATES = 4
 """Input gate, forget gate, cell candidate, output gate: blocks of rows in this order."""
-GATE_SCALE = np.float32(2.0**-12)
+GATE_SCALE = 2.0**-12
 """Of the sums that go into a gate, int16 in Q3."""
 MOST_CELL_BITS = 6
 
@@ -132,17 +132,18 @@ class Lstm(Stateful):
         """Source: TFLite unidirectional_sequence_lstm.cc, PopulateQuantizedLstmParams8x8_16."""
         x, w, r, _ = ins
         y = outs[0]
-        real = float(np.float32(2.0**-15 / y.scale * 2.0**-15))
+        real = single(2.0**-15 / y.scale * 2.0**-15, y.name, "Lstm")
         hidden = Scaled(y.zero_point, *quantize_multiplier(real))
-        return LstmParameters(_factors(w, x.scale), _factors(r, y.scale), hidden)
+        return LstmParameters(
+            _factors(w, x.scale, y.name), _factors(r, y.scale, y.name), hidden)
 
 
-def _factors(w: Tensor, scale: float) -> tuple[Scaled, ...]:
+def _factors(w: Tensor, scale: float, layer: str) -> tuple[Scaled, ...]:
     assert w.quant is not None
     units = w.shape[0] // GATES
     factors = []
-    for own in np.broadcast_to(np.asarray(w.quant.scale, np.float32), w.shape[0])[::units]:
-        real = float(own * np.float32(scale) / GATE_SCALE)
+    for own in np.broadcast_to(np.asarray(w.quant.scale), w.shape[0])[::units].tolist():
+        real = single(single(own * scale, layer, "Lstm") / GATE_SCALE, layer, "Lstm")
         factors.append(Scaled(0, *quantize_multiplier(real)))
     return tuple(factors)
 

@@ -6,6 +6,9 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import TypeAlias
 
+import numpy as np
+
+from edgesparse.errors import Unsupported
 from edgesparse.graph.ir import Array, Tensor
 from edgesparse.ops.base import Op
 
@@ -32,3 +35,11 @@ class Stateful(Op):
         self, args: Sequence[Array], ins: Sequence[Tensor], outs: Sequence[Tensor]
     ) -> tuple[Array, ...]:
         return self.advance(args, ins, outs, self.start(ins, outs))[0]
+
+
+def single(real: float, layer: str, operator: str) -> float:
+    """The float32 that TFLite has for a product of scales. Raises Unsupported where it has none."""
+    if abs(real) > np.finfo(np.float32).max:
+        raise Unsupported(layer, operator, "a product of its scales leaves float32",
+                          "check the scales of this layer's input, weights, state and output")
+    return float(np.float32(real))

@@ -11,7 +11,7 @@ import numpy as np
 from edgesparse.errors import Unsupported
 from edgesparse.graph.ir import Array, Shape, Tensor
 from edgesparse.ops.base import register
-from edgesparse.ops.stateful import State, Stateful
+from edgesparse.ops.stateful import State, Stateful, single
 from edgesparse.quantize.fixedpoint import (
     Rounding,
     Scaled,
@@ -94,11 +94,12 @@ class Svdf(Stateful):
     def parameters(self, ins: Sequence[Tensor], outs: Sequence[Tensor]) -> SvdfParameters:
         """Source: TFLite svdf.cc, Prepare."""
         x, w, t, _ = ins
-        assert w.quant is not None
-        assert t.quant is not None
-        state = np.float32(self.state_scale)
-        feature = np.float32(x.scale) * np.float32(w.quant.scale[0]) / state
-        time = state * np.float32(t.quant.scale[0]) / np.float32(outs[0].scale)
+        y = outs[0]
+
+        def factor(*scales: float) -> tuple[int, int]:
+            product = single(scales[0] * scales[1], y.name, "Svdf")
+            return quantize_multiplier(single(product / scales[2], y.name, "Svdf"))
+
         return SvdfParameters(
-            Scaled(0, *quantize_multiplier(float(feature))),
-            Scaled(outs[0].zero_point, *quantize_multiplier(float(time))))
+            Scaled(0, *factor(x.scale, w.scale, self.state_scale)),
+            Scaled(y.zero_point, *factor(self.state_scale, t.scale, y.scale)))
