@@ -94,6 +94,30 @@ def test_a_file_that_contradicts_itself_is_damaged(
         import_tflite(change(replace(case, extra=(*case.extra, longer))).tflite(), "damaged")
 
 
+def scaled(case: Case, scales: dict[str, float]) -> Case:
+    """With other scales of some tensors."""
+    for name, scale in scales.items():
+        case = changed(case, name, quant=Quant((scale,), (0,)))
+    return case
+
+
+@pytest.mark.parametrize(("name", "scales", "reason"), [
+    ("Lstm", {"x": 1e30, "wi": 1e30}, "leaves float32"),
+    ("Lstm", {"wg": 1e6}, "leaves int32"),
+    ("Lstm", {"ro": 1e6}, "leaves int32"),
+    ("Lstm", {"y": 1e-10, "h": 1e-10, "inside4": 1e-10}, "output scale is 2\\*\\*-30 or less"),
+    ("Svdf", {"x": 1e30, "w": 1e30}, "leaves float32"),
+    ("Svdf", {"w": 1e9}, "leaves int32"),
+    ("Svdf", {"y": 1e-12}, "not less than half"),
+])
+def test_scales_that_integers_do_not_serve_are_refused(
+    name: str, scales: dict[str, float], reason: str
+) -> None:
+    """By the name of the layer, when it is lowered; a plan could not state them."""
+    with pytest.raises(UnsupportedModel, match=rf"y \(.*{reason}"):
+        convert_model(scaled(case_of(name), scales).tflite())
+
+
 def test_float_lstms_are_refused_by_layer(models_dir: Path) -> None:
     for name in ("tflm/tflm_mnist_lstm_fp32", "generated/legacy_lstm_fp32"):
         with pytest.raises(UnsupportedModel, match="it computes in float32") as refusal:

@@ -47,7 +47,7 @@ def check_gates(where: str, operator: str, mac: pm.Mac, shifts: Sequence[int]) -
 def check_hidden(where: str, operator: str, shift: int) -> None:
     """|output gate * tanh(cell)| < 2**30 is scaled. Raises Unsupported."""
     if shift > 0:
-        raise Unsupported(where, operator, "its output scale is below 2**-31", SCALES)
+        raise Unsupported(where, operator, "its output scale is 2**-30 or less", SCALES)
 
 
 def check_past(where: str, operator: str, shift: int) -> None:
