@@ -46,9 +46,10 @@ HYBRID = ("mlperf/mlperf_ad_ToyCar_dynrange", "mlperf/mlperf_kws_dscnn_fp32",
           "pcg/pcg_lmfe_default")
 """Float activations, int8 weights: TFLite quantizes their activations as it runs."""
 
-STATEFUL = ("lyra/lyra_soundstream_encoder", "mww/mww_okay_nabu", "mww/mww_v2_alexa",
-            "mww/mww_v2_experiments_hey_peppa_pig", "mww/mww_v2_vad")
-"""They keep their own ring buffers: tests/test_stateful.py."""
+STATEFUL = ("generated/legacy_lstm_int8", "lyra/lyra_soundstream_encoder", "mww/mww_okay_nabu",
+            "mww/mww_v2_alexa", "mww/mww_v2_experiments_hey_peppa_pig", "mww/mww_v2_vad",
+            "tflm/tflm_dtln_lstm", "tflm/tflm_mnist_lstm_int8")
+"""They keep a state of their own: tests/test_stateful.py, tests/test_recurrent.py."""
 
 LSTM = {"UNIDIRECTIONAL_SEQUENCE_LSTM"}
 REFUSED: dict[str, tuple[set[str], str]] = {
@@ -64,8 +65,7 @@ REFUSED: dict[str, tuple[set[str], str]] = {
     "generated/conv2d_uns0_int16x8": (
         {"CONV_2D", "DEQUANTIZE", "FULLY_CONNECTED", "MEAN", "QUANTIZE", "SOFTMAX"}, "int16"),
     "generated/gru_uns0_fp32": ({"WHILE"}, "loops"),
-    "generated/legacy_lstm_fp32": (LSTM, "recurrent"),
-    "generated/legacy_lstm_int8": (LSTM, "recurrent"),
+    "generated/legacy_lstm_fp32": (LSTM, "float32"),
     "generated/legacy_lstm_state_fp32": ({"WHILE"}, "loops"),
     "mp/mp_3in3out_model_swaps_input_2_and_0": ({"graph"}, "no operators"),
     "mp/mp_face_detection_full_range_sparse": (
@@ -79,10 +79,8 @@ REFUSED: dict[str, tuple[set[str], str]] = {
             "Energy", "FftAutoScale", "FilterBank", "FilterBankLog",
             "FilterBankSpectralSubtraction", "FilterBankSquareRoot", "PCAN", "Rfft", "Window")},
         "custom"),
-    "tflm/tflm_dtln_lstm": (LSTM, "recurrent"),
-    "tflm/tflm_keyword_scrambled": ({"QUANTIZE", "SOFTMAX", "SVDF", "graph input"}, "int16"),
-    "tflm/tflm_mnist_lstm_fp32": (LSTM, "recurrent"),
-    "tflm/tflm_mnist_lstm_int8": (LSTM, "recurrent"),
+    "tflm/tflm_keyword_scrambled": ({"QUANTIZE", "SOFTMAX", "graph input"}, "int16"),
+    "tflm/tflm_mnist_lstm_fp32": (LSTM, "float32"),
     "tflm/tflm_seanet_add0": ({"ADD", "graph input"}, "int16"),
     "tflm/tflm_seanet_conv0": ({"CONV_2D", "graph input"}, "int16"),
     "tflm/tflm_seanet_conv10": ({"CONV_2D", "graph input"}, "int16"),

@@ -56,9 +56,14 @@ def stream_json(table: Stream | None) -> dict[str, Any] | None:
 
 
 def show_stream(table: Stream | None, notes: Sequence[str] = ()) -> None:
-    """How a plan streams, and what stopped it from reusing more."""
-    if table is None:
-        return
+    """How a plan streams, what stopped it from reusing more, or what it keeps from run to run."""
+    if table is not None:
+        _show_table(table)
+    for note in notes:
+        say(f"  {note}")
+
+
+def _show_table(table: Stream) -> None:
     late = f" from its column {table.exact} on" if table.exact else ""
     exact = f"equal to every window of {table.window} columns computed anew"
     if table.mode is StreamMode.CONTINUOUS:
@@ -67,8 +72,6 @@ def show_stream(table: Stream | None, notes: Sequence[str] = ()) -> None:
     wait = "to a beat's report" if table.beats is not None else "to its run"
     say(f"stream {table.mode.name.lower()}, {exact}; a run takes {table.hop} columns, "
         f"{_samples_per_run(table)} samples{rate}; at most {table.delay} samples {wait}")
-    for note in notes:
-        say(f"  {note}")
 
 
 def _samples_per_run(table: Stream) -> int:

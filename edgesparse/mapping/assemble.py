@@ -184,11 +184,11 @@ def _rings(low: Lowered) -> tuple[tuple[pm.Ring, ...], int]:
     """The rings behind their heads at the start of the arena, and the bytes of both."""
     at = 4 * len(low.rings)
     rings = []
-    for name, columns in low.rings.items():
-        t = low.tensors[name]
+    for shape in low.rings.values():
         rings.append(pm.Ring(
-            offset=at, columns=columns, channels=t.channels, zero_point=t.zero_point))
-        at += columns * t.channels
+            offset=at, columns=shape.columns, channels=shape.channels,
+            zero_point=shape.zero_point))
+        at += shape.columns * shape.channels
     return tuple(rings), align(at)
 
 
@@ -250,6 +250,8 @@ def _bind(body: pm.StageBody, operand: int) -> pm.StageBody:
 def _scratch_bytes(low: Lowered, draft: Draft) -> int:
     """PLAN_FORMAT.md section 8, for one branch."""
     patches = 0
+    if isinstance(draft.source, pm.Lstm):
+        patches = 2 * draft.source.recurrent.geometry.rows  # gates, int16
     if isinstance(draft.source, pm.Mac):
         patches = align(patch_bytes(
             draft.source.geometry, low.views.get(draft.input), draft.input in low.slots))

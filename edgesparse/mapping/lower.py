@@ -28,6 +28,7 @@ from edgesparse.mapping.emit_move import (
     emit_slice,
     emit_transpose,
 )
+from edgesparse.mapping.emit_recurrent import emit_lstm, emit_svdf
 from edgesparse.mapping.fuse import takes_tail, with_tail
 from edgesparse.mapping.lowered import Lowered, contiguous_output
 from edgesparse.mapping.views import resolve_views
@@ -37,12 +38,14 @@ from edgesparse.ops import (
     Conv,
     FullyConnected,
     History,
+    Lstm,
     MaxPool,
     Mean,
     Pad,
     Reshape,
     Slice,
     Softmax,
+    Svdf,
     Transpose,
 )
 
@@ -58,6 +61,8 @@ _EMIT: tuple[tuple[type | tuple[type, ...], Callable[[Lowered, Node], None]], ..
     (Pad, emit_pad),
     (Concat, emit_concat),
     (History, emit_history),
+    (Lstm, emit_lstm),
+    (Svdf, emit_svdf),
 )
 
 

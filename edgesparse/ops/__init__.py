@@ -9,6 +9,7 @@ from edgesparse.ops.concat import Concat
 from edgesparse.ops.conv import Conv
 from edgesparse.ops.fully_connected import FullyConnected
 from edgesparse.ops.history import History
+from edgesparse.ops.lstm import Lstm
 from edgesparse.ops.lut import Lut
 from edgesparse.ops.mean import Mean
 from edgesparse.ops.mul import Mul
@@ -19,6 +20,8 @@ from edgesparse.ops.reshape import Reshape
 from edgesparse.ops.slice import Slice
 from edgesparse.ops.softmax import Softmax
 from edgesparse.ops.space_to_batch import BatchToSpace, SpaceToBatch
+from edgesparse.ops.stateful import Stateful
+from edgesparse.ops.svdf import Svdf
 from edgesparse.ops.transpose import Transpose
 from edgesparse.ops.unary import (
     HardSwish,
@@ -44,6 +47,7 @@ __all__ = [
     "History",
     "LeakyRelu",
     "Logistic",
+    "Lstm",
     "Lut",
     "MaxPool",
     "Mean",
@@ -57,7 +61,9 @@ __all__ = [
     "Slice",
     "Softmax",
     "SpaceToBatch",
+    "Stateful",
     "Sub",
+    "Svdf",
     "Tanh",
     "Transpose",
     "Unary",

@@ -3,17 +3,17 @@
 docs/PLAN_FORMAT.md says what each field means. The annotation of a field is its type in the
 schema, the order of the fields is the schema's, and codec.py reads and writes by nothing else.
 A field without a default is `required` in the schema, unless it is a number or a string.
-The tables of streaming stand in stream_model.py.
+Sources stand in source_model.py, the tables of streaming in stream_model.py.
 
 Three simplifications of the schema's shapes:
-a union field holds the table itself (`Step.source` is a Mac, a Load or a Copy); a `Stage` table is
+a union field holds the table itself (`Step.source` is a Mac, a Load, ...); a `Stage` table is
 its body (`Branch.stages` is a tuple of Requant, Clamp, ...); an absent string is "", an absent
 vector or list is an empty one, unless the field says `| None`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from enum import IntEnum
 from typing import Any, TypeAlias
 
@@ -31,14 +31,24 @@ from edgesparse.plan.scalars import (
     Bytes,
     I8Array,
     I32Array,
-    I32Tuple,
     Int8Aligned,
     Int8Data,
-    U8One,
-    U16Array,
     U32Tuple,
-    UInt8Aligned,
 )
+from edgesparse.plan.source_model import BiasForm as BiasForm
+from edgesparse.plan.source_model import Copy as Copy
+from edgesparse.plan.source_model import Encoding as Encoding
+from edgesparse.plan.source_model import Geometry as Geometry
+from edgesparse.plan.source_model import Load as Load
+from edgesparse.plan.source_model import Lstm as Lstm
+from edgesparse.plan.source_model import Mac as Mac
+from edgesparse.plan.source_model import RowGroup as RowGroup
+from edgesparse.plan.source_model import Scaled as Scaled
+from edgesparse.plan.source_model import Source as Source
+from edgesparse.plan.source_model import Svdf as Svdf
+from edgesparse.plan.source_model import Weights as Weights
+from edgesparse.plan.source_model import macs_of as macs_of
+from edgesparse.plan.source_model import rings_of as rings_of
 from edgesparse.plan.stream_model import Stream
 from edgesparse.quantize.fixedpoint import Rounding
 
@@ -60,21 +70,6 @@ class RingRole(IntEnum):
     NONE = 0
     APPEND = 1
     VIEW = 2
-
-
-class Encoding(IntEnum):
-    DENSE = 0
-    BITMASK = 1
-    BSR = 2
-    NM = 3
-    DELTA_CSR = 4
-
-
-class BiasForm(IntEnum):
-    """FOLDED: bias holds b - input zero point * sum(w); PLAIN: bias holds b."""
-
-    FOLDED = 0
-    PLAIN = 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,83 +114,6 @@ class Ring:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class RowGroup:
-    """Consecutive stored rows in one encoding: docs/PLAN_FORMAT.md section 7."""
-
-    first_row: U32
-    row_count: U32
-    encoding: Encoding
-    packing: U8 = 0
-    block_rows: U8One = 1
-    block_cols: U8One = 1
-    n: U8 = 0
-    m: U8 = 0
-    index_bits: U8 = 0
-    nnz: U32
-    values: Int8Aligned
-    index: UInt8Aligned = field(default_factory=lambda: np.zeros(0, np.uint8))
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Weights:
-    rows: U32
-    cols: U32
-    row_order: U16Array | None = None
-    groups: tuple[RowGroup, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Geometry:
-    """A convolution's shape; fully connected: everything 1 but in_c and rows."""
-
-    in_h: U16 = 1
-    in_w: U16 = 1
-    in_c: U16
-    groups: U16 = 1
-    out_h: U16 = 1
-    out_w: U16 = 1
-    rows: U16
-    kernel_h: U16 = 1
-    kernel_w: U16 = 1
-    stride_h: U16 = 1
-    stride_w: U16 = 1
-    dilation_h: U16 = 1
-    dilation_w: U16 = 1
-    pad_top: U16 = 0
-    pad_left: U16 = 0
-    reserved: U16 = 0
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Mac:
-    geometry: Geometry
-    weights: Weights
-    bias: I32Array
-    bias_form: BiasForm
-
-
-@dataclass(frozen=True)
-class Load:
-    """The input tensor's own elements, broadcast where a dimension is 1."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Copy:
-    """out[o] = in[i] over the box `dims`, in logical element numbers."""
-
-    dims: U32Tuple
-    in_offset: I32 = 0
-    in_strides: I32Tuple
-    out_offset: I32 = 0
-    out_strides: I32Tuple
-    fill: Bool = False
-    fill_value: I8 = 0
-
-
-Source: TypeAlias = Mac | Load | Copy
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
 class Requant:
     multiplier: I32Array
     shift: I8Array
@@ -216,15 +134,6 @@ class Lut:
     """`table` is [256] int8, the entry of value v at v + 128."""
 
     table: Int8Aligned
-
-
-@dataclass(frozen=True, kw_only=True)
-class Scaled:
-    """A zero point and a real factor multiplier * 2**(shift - 31)."""
-
-    zero_point: I16
-    shift: I16
-    multiplier: I32
 
 
 @dataclass(frozen=True, kw_only=True)

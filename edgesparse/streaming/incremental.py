@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from edgesparse.errors import Unsupported
 from edgesparse.graph.ir import Graph, Node, Tensor
-from edgesparse.ops import AvgPool, Concat, Conv, MaxPool, Slice
+from edgesparse.ops import AvgPool, Concat, Conv, Lstm, MaxPool, Slice
 from edgesparse.ops.history import History
 from edgesparse.streaming.extent import Extent, Reach, extents, moving_inputs, reach_of
 from edgesparse.streaming.source import along_time
@@ -232,12 +232,18 @@ def _no_reuse(model: HopModel, node: Node, extent: Extent, new: int) -> str:
 
 
 def _whole(model: HopModel, node: Node) -> None:
-    """A node that is not local in time sees the whole window."""
+    """A node that is not local in time sees the whole window; an LSTM starts anew with it."""
     inputs = tuple(_whole_tensor(model, t) for t in node.inputs)
     out = model.window.tensors[node.outputs[0]]
-    name = model.add(replace(node, inputs=inputs), out, out.name)
-    if any(t in model.pieces and model.pieces[t].whole is None for t in node.inputs):
-        model.stopped.append(Stopped(out.name, node.name, "it reads the whole window at once"))
+    op, reason = node.op, "it reads the whole window at once"
+    if isinstance(op, Lstm):
+        op = replace(op, anew=True)
+        reason = "its state starts anew in every window, so that every column of it changes"
+    name = model.add(replace(node, op=op, inputs=inputs), out, out.name)
+    if isinstance(op, Lstm) or any(
+        t in model.pieces and model.pieces[t].whole is None for t in node.inputs
+    ):
+        model.stopped.append(Stopped(out.name, node.name, reason))
     model.pieces[out.name] = Pieces(Extent(0, out.columns), whole=name)
 
 

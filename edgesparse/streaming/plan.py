@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from edgesparse.errors import BadInput, Unsupported
 from edgesparse.graph.ir import Graph, Tensor
+from edgesparse.ops import History, Lstm, Stateful
 from edgesparse.plan.stream_model import Beats, Stream, StreamMode
 from edgesparse.streaming.beats import ecg_beats
 from edgesparse.streaming.continuous import Continuous, continuous
@@ -52,12 +53,29 @@ def streamed(graph: Graph, options: StreamOptions) -> Streamed:
 
     graph  one input [1, W, C]; its outputs run along time in continuous mode
     Raises BadInput for options that do not fit each other or the model, Unsupported where the
-    model does not allow the mode that was asked for.
+    model does not allow the mode that was asked for, or is a stream already.
     """
+    _refuse_own_state(graph)
     graph = along_time(graph)
     source = _source(graph, options)
     made, notes = _rewritten(graph, options)
     return Streamed(made.graph, stream_table(made, options, source), notes)
+
+
+def _refuse_own_state(graph: Graph) -> None:
+    """A model that goes on from run to run has no windows to be rewritten.
+
+    An LSTM over several columns is taken as one that starts anew in every window.
+    """
+    columns = graph.tensors[graph.inputs[0]].columns
+    for node in graph.nodes:
+        lstm = isinstance(node.op, Lstm)
+        if isinstance(node.op, (History, Stateful)) and not (lstm and columns > 1):
+            step = "one column" if columns == 1 else f"{columns} columns"
+            raise Unsupported(
+                node.name, type(node.op).__name__, "the model already carries its state from run "
+                f"to run: each run is one step of {step}",
+                "convert it without --stream; run() goes on, reset() starts a new stream")
 
 
 def stream_table(made: Continuous | Incremental, options: StreamOptions, source: Tensor) -> Stream:

@@ -9,11 +9,12 @@ import numpy as np
 from edgesparse.graph.evaluate import evaluate_node
 from edgesparse.graph.ir import Array, Graph
 from edgesparse.ops.history import History
+from edgesparse.ops.stateful import State, Stateful
 
 
 def keeps_state(graph: Graph) -> bool:
     """Whether a run depends on the runs before it."""
-    return any(isinstance(node.op, History) for node in graph.nodes)
+    return any(isinstance(node.op, (History, Stateful)) for node in graph.nodes)
 
 
 class Simulator:
@@ -28,6 +29,8 @@ class Simulator:
             for node in graph.nodes if isinstance(node.op, History)
         }
         self._past: dict[str, Array] = {}
+        self._states: dict[str, State] = {}
+        """By the first output of the operator."""
         self.reset()
 
     def reset(self) -> None:
@@ -36,6 +39,10 @@ class Simulator:
             t = self.graph.tensors[name]
             start = t.zero_point if t.dtype == "int8" else 0
             self._past[name] = np.full((1, reach, t.shape[2]), start, np.dtype(t.dtype))
+        for node in self.graph.nodes:
+            if isinstance(node.op, Stateful):
+                self._states[node.outputs[0]] = node.op.start(
+                    self.graph.ins(node), self.graph.outs(node))
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """One hop; returns every tensor's value."""
@@ -51,6 +58,12 @@ class Simulator:
                     self._past[name] = past[:, past.shape[1] - self._reach[name] :]
                     pushed.add(name)
                 values[node.outputs[0]] = node.op.of_past(self._past[name])
+            elif isinstance(node.op, Stateful):
+                y = node.outputs[0]
+                results, self._states[y] = node.op.advance(
+                    [values[t] for t in node.inputs], self.graph.ins(node), self.graph.outs(node),
+                    self._states[y])
+                values.update(zip(node.outputs, results, strict=True))
             else:
                 results = evaluate_node(
                     node, [values[t] for t in node.inputs], self.graph.ins(node),

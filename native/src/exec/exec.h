@@ -54,6 +54,15 @@ typedef struct es_lane {
     uint32_t level_count;
 } es_lane;
 
+/* What a source with a state does with the sums of its Macs: it scales them
+ * to int16 and keeps them. */
+typedef struct es_collect {
+    const es_scaled *scales; /* one for each `block` channels */
+    uint32_t block;
+    bool add;    /* to what is there */
+    uint8_t *to; /* [channels] int16, at any address */
+} es_collect;
+
 typedef struct es_exec {
     uint8_t *arena;
     const es_root *root;
@@ -63,6 +72,7 @@ typedef struct es_exec {
     /* Bit b: branch b has levels. Those are executed one by one; the others
      * together in one pass over the columns. */
     uint32_t has_levels;
+    const es_collect *collect; /* NULL: values go to the lanes */
 } es_exec;
 
 es_reader es_reader_of(const es_exec *x, uint32_t tensor);
@@ -82,6 +92,9 @@ void es_lane_emit(es_exec *x, const es_part *part, uint32_t level);
 void es_stages_apply(const es_exec *x, const es_part *part, uint32_t begin,
                      uint32_t end);
 
+/* x times the factor of `by`. */
+int32_t es_scale(int32_t x, const es_scaled *by, uint8_t rounding);
+
 /* Sources. Those that work in tiles: compute `count` columns and emit them. */
 typedef struct es_mac_source {
     es_mac mac;
@@ -93,11 +106,32 @@ typedef struct es_mac_source {
 void es_mac_begin(const es_exec *x, es_mac_source *source);
 void es_mac_columns(es_exec *x, const es_mac_source *source,
                     const uint32_t *columns, uint32_t count);
+/* One column of a Mac that reads its input in place. */
+void es_mac_collect(es_exec *x, const es_mac *mac, uint32_t column,
+                    const es_collect *collect);
 void es_load_columns(es_exec *x, const uint32_t *columns, uint32_t count);
 void es_source_columns(es_exec *x, const es_mac_source *source,
                        const uint32_t *columns, uint32_t count);
+/* An Svdf: the column that this run adds to the past; then its one column. */
+void es_svdf_push(es_exec *x);
+void es_svdf_column(es_exec *x);
 /* The whole step. */
 void es_copy_run(const es_exec *x);
+void es_lstm_run(es_exec *x);
+
+/* int16 numbers of a state, at any address. */
+static inline int32_t es_get_i16(const uint8_t *at)
+{
+    int16_t value;
+    memcpy(&value, at, sizeof value);
+    return value;
+}
+
+static inline void es_put_i16(uint8_t *at, int32_t value)
+{
+    int16_t narrow = (int16_t)value;
+    memcpy(at, &narrow, sizeof narrow);
+}
 
 /* Stages that need whole columns. The lane gets its levels, with buffers in
  * the scratch; then all columns of its output are computed. */

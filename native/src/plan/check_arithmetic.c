@@ -35,7 +35,7 @@ static bool shifts_fit(es_i8s shift, uint32_t channels, int least, int most)
     return true;
 }
 
-static bool scaled_fits(const es_scaled *scaled)
+bool es_scaled_fits(const es_scaled *scaled)
 {
     return scaled->multiplier >= 0 && shift_fits(scaled->shift);
 }
@@ -53,8 +53,8 @@ static bool room_for(int64_t most, int16_t shift)
 
 static uint16_t check_add(const es_stage *stage)
 {
-    if (!scaled_fits(stage->value) || !scaled_fits(stage->other) ||
-        !scaled_fits(stage->out)) {
+    if (!es_scaled_fits(stage->value) || !es_scaled_fits(stage->other) ||
+        !es_scaled_fits(stage->out)) {
         return 40;
     }
     if (stage->left_shift > 20 || stage->value->shift > 0 ||
@@ -69,7 +69,7 @@ static uint16_t check_add(const es_stage *stage)
 
 static uint16_t check_mul(const es_stage *stage)
 {
-    if (!scaled_fits(stage->out)) {
+    if (!es_scaled_fits(stage->out)) {
         return 40;
     }
     if (!is_int8(stage->out->zero_point)) {
@@ -80,7 +80,7 @@ static uint16_t check_mul(const es_stage *stage)
 
 static uint16_t check_mean(const es_stage *stage, const es_flow *in)
 {
-    if (!scaled_fits(stage->out)) {
+    if (!es_scaled_fits(stage->out)) {
         return 40;
     }
     if (!is_int8(stage->out->zero_point)) {

@@ -15,9 +15,7 @@ typedef char es_layout_is_fixed
 
 static void front_end_view(const uint8_t *t, es_front_end *view)
 {
-    es_bytes taps = es_fb_bytes(t, ES_SLOT(FrontEnd, taps));
-    view->taps.data = (const int16_t *)(const void *)taps.data;
-    view->taps.count = taps.count;
+    view->taps = es_fb_i16s(t, ES_SLOT(FrontEnd, taps));
     view->tap_bits = es_fb_u8(t, ES_SLOT(FrontEnd, tap_bits), 0);
     view->fraction_bits = es_fb_u8(t, ES_SLOT(FrontEnd, fraction_bits), 0);
     view->decimation = es_fb_u16(t, ES_SLOT(FrontEnd, decimation));

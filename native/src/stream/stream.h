@@ -11,11 +11,6 @@
 
 enum { ES_STREAM_INCREMENTAL, ES_STREAM_CONTINUOUS };
 
-typedef struct es_i16s {
-    const int16_t *data;
-    uint32_t count;
-} es_i16s;
-
 typedef struct es_front_end {
     es_i16s taps;
     int32_t multiplier;
