@@ -1,4 +1,5 @@
-"""The value of --stream: hop=N[,mode=..][,rate=HZ][,frontend=..][,beats=yes][,units=U]."""
+"""The value of --stream: auto, or [hop=N][,mode=..][,rate=HZ][,frontend=..][,beats=yes][,units=U].
+"""
 
 from __future__ import annotations
 
@@ -11,6 +12,8 @@ from edgesparse.errors import BadInput
 from edgesparse.plan.stream_model import Stream, StreamMode
 from edgesparse.streaming.plan import StreamOptions
 
+AUTO = "auto"
+"""All of it from the model."""
 FLAGS = {"yes": True, "no": False}
 
 
@@ -18,17 +21,17 @@ def stream_options(text: str | None) -> StreamOptions | None:
     """Raises BadInput for a name, a number or a flag that is none."""
     if text is None:
         return None
+    if text == AUTO:
+        return StreamOptions()
     names = [f.name for f in fields(StreamOptions)]
     values: dict[str, Any] = {}
     for part in text.split(","):
         name, equals, value = part.partition("=")
         if name not in names or not equals or name in values:
             raise BadInput(
-                f"--stream {text}: {part!r} is not understood; name=value with each of "
-                f"{', '.join(names)} at most once is allowed")
+                f"--stream {text}: {part!r} is not understood; {AUTO}, or name=value with each "
+                f"of {', '.join(names)} at most once is allowed")
         values[name] = _value(text, name, value)
-    if "hop" not in values:
-        raise BadInput(f"--stream {text}: hop=N is missing, the input columns of a run")
     return StreamOptions(**values)
 
 
@@ -56,7 +59,7 @@ def stream_json(table: Stream | None) -> dict[str, Any] | None:
 
 
 def show_stream(table: Stream | None, notes: Sequence[str] = ()) -> None:
-    """How a plan streams, and what stopped it from reusing more."""
+    """How a plan streams, what was chosen, and what stopped it from reusing more."""
     if table is None:
         return
     late = f" from its column {table.exact} on" if table.exact else ""

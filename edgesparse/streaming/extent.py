@@ -8,6 +8,7 @@ the two ends, are border columns and differ from window to window.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from edgesparse.graph.ir import Graph, Node
@@ -99,6 +100,15 @@ def extents(graph: Graph, source: str) -> dict[str, Extent]:
         if extent is not None:
             found[node.outputs[0]] = extent
     return found
+
+
+def smallest_hop(graph: Graph) -> int:
+    """The model's total stride: the smallest multiple of every layer's, so that each keeps columns.
+
+    graph  its input [1, W, C]; what has one column for a whole window has none to keep
+    """
+    found = extents(graph, graph.inputs[0])
+    return math.lcm(*(e.stride for e in found.values() if e.columns > 1))
 
 
 def moving_inputs(graph: Graph, node: Node) -> tuple[str, ...]:

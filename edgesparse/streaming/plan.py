@@ -9,6 +9,7 @@ from edgesparse.graph.ir import Graph, Tensor
 from edgesparse.plan.stream_model import Beats, Stream, StreamMode
 from edgesparse.streaming.beats import ecg_beats
 from edgesparse.streaming.continuous import Continuous, continuous
+from edgesparse.streaming.extent import smallest_hop
 from edgesparse.streaming.frontend import ECG360_RATE_MHZ, AdcInput, ecg360
 from edgesparse.streaming.incremental import Incremental, incremental
 from edgesparse.streaming.quality import ECG360_QUALITY
@@ -22,7 +23,8 @@ FRONT_ENDS = ("none", "ecg360")
 class StreamOptions:
     """How a windowed model becomes a stream.
 
-    hop        columns of the model's input per run
+    hop        columns of the model's input per run; None: its total stride, the smallest hop that
+               loses nothing
     mode       "continuous", "incremental", or "auto": continuous where the model allows it
     rate       of the pushed samples, Hz; 0 is unknown
     frontend   "ecg360": 360 Hz ADC samples in, with signal quality; "none": stored input values
@@ -30,7 +32,7 @@ class StreamOptions:
     units      ADC units per unit of the model's input (mV); of "ecg360"
     """
 
-    hop: int
+    hop: int | None = None
     mode: str = "auto"
     rate: float = 0.0
     frontend: str = "none"
@@ -40,11 +42,15 @@ class StreamOptions:
 
 @dataclass(frozen=True)
 class Streamed:
-    """The hop model, its table (state_offset is the assembler's to fill), and what to say."""
+    """The hop model, its table (state_offset is the assembler's to fill), and what to say.
+
+    options  as given, with the hop that was chosen
+    """
 
     graph: Graph
     table: Stream
     notes: tuple[str, ...]
+    options: StreamOptions
 
 
 def streamed(graph: Graph, options: StreamOptions) -> Streamed:
@@ -55,9 +61,11 @@ def streamed(graph: Graph, options: StreamOptions) -> Streamed:
     model does not allow the mode that was asked for.
     """
     graph = along_time(graph)
-    source = _source(graph, options)
+    source = graph.tensors[graph.inputs[0]]
+    options, chosen = _with_hop(graph, options)
+    _check(options, source)
     made, notes = _rewritten(graph, options)
-    return Streamed(made.graph, stream_table(made, options, source), notes)
+    return Streamed(made.graph, stream_table(made, options, source), (*chosen, *notes), options)
 
 
 def stream_table(made: Continuous | Incremental, options: StreamOptions, source: Tensor) -> Stream:
@@ -100,6 +108,7 @@ def _rewritten(
     graph: Graph, options: StreamOptions
 ) -> tuple[Continuous | Incremental, tuple[str, ...]]:
     """The hop model, and a line for everything that stopped reuse."""
+    assert options.hop is not None
     if options.mode == "incremental":
         return _incremental(graph, options.hop)
     try:
@@ -117,16 +126,26 @@ def _incremental(graph: Graph, hop: int) -> tuple[Incremental, tuple[str, ...]]:
         f"{stop.layer}: computed in full in every run: {stop.reason}" for stop in made.stopped)
 
 
-def _source(graph: Graph, options: StreamOptions) -> Tensor:
-    """The one input, after a look at all options."""
+def _with_hop(
+    graph: Graph, options: StreamOptions
+) -> tuple[StreamOptions, tuple[str, ...]]:
+    """The options with a hop, and a line about it where it was ours to choose."""
+    if options.hop is not None:
+        return options, ()
+    hop = smallest_hop(graph)
+    chosen = f"hop {hop} was chosen: the model's total stride, the smallest that loses nothing"
+    return replace(options, hop=hop), (chosen,)
+
+
+def _check(options: StreamOptions, source: Tensor) -> None:
+    """Raises BadInput for options that do not fit each other or the input."""
     for name, value, allowed in (
         ("mode", options.mode, MODES), ("frontend", options.frontend, FRONT_ENDS)):
         if value not in allowed:
             raise BadInput(f"stream {name} {value!r}: {', '.join(allowed)} is allowed")
     if options.beats and options.mode == "incremental":
         raise BadInput("stream beats need mode=continuous: a beat is found on one endless output")
-    source = graph.tensors[graph.inputs[0]]
-    if not 1 <= options.hop <= source.columns:
+    if options.hop is None or not 1 <= options.hop <= source.columns:
         raise BadInput(
             f"stream hop {options.hop}: 1 to {source.columns} is allowed, the window of the model")
     if options.frontend != "none" and source.channels != 1:
@@ -137,7 +156,6 @@ def _source(graph: Graph, options: StreamOptions) -> Tensor:
         raise BadInput(
             f"stream frontend {options.frontend!r} is for 360 Hz, the rate is {options.rate} Hz; "
             "resample the signal, or convert without a front end")
-    return source
 
 
 def _beats(made: Continuous | Incremental) -> Beats:
