@@ -7,7 +7,7 @@ from dataclasses import replace
 from edgesparse.graph.ir import Graph, Node, Tensor
 from edgesparse.mapping import stages
 from edgesparse.mapping.draft import Draft
-from edgesparse.mapping.lowered import Lowered, Slot, add_tensor
+from edgesparse.mapping.lowered import Lowered, Remembered, Slot, add_tensor
 from edgesparse.mapping.views import View, sliced
 from edgesparse.ops import Concat, History, Pad, Slice, Transpose
 from edgesparse.plan import model as pm
@@ -94,7 +94,9 @@ def emit_history(low: Lowered, node: Node) -> None:
     assert isinstance(node.op, History)
     name = node.inputs[0]
     if name not in low.rings:
-        low.rings[name] = _remembered(low.graph, name)
+        x = low.tensors[name]
+        low.rings[name] = Remembered(
+            _remembered(low.graph, name), x.channels, x.zero_point)
         _push(low, name, node.origin)
     low.slots[node.outputs[0]] = Slot(name, pm.RingRole.VIEW, node.op.lag)
 

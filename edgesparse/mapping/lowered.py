@@ -22,6 +22,16 @@ class Slot:
     lag: int = 0
 
 
+@dataclass(frozen=True)
+class Remembered:
+    """A ring of the plan before it has an address."""
+
+    columns: int
+    channels: int
+    zero_point: int = 0
+    use: pm.RingUse = pm.RingUse.COLUMNS
+
+
 @dataclass
 class Lowered:
     """The steps of a model and where each tensor's bytes are, relative to its root."""
@@ -31,8 +41,8 @@ class Lowered:
     tensors: dict[str, Tensor] = field(default_factory=dict)
     views: dict[str, View] = field(default_factory=dict)
     outputs: list[str] = field(default_factory=list)
-    rings: dict[str, int] = field(default_factory=dict)
-    """Tensor -> how many of its columns are remembered."""
+    rings: dict[str, Remembered] = field(default_factory=dict)
+    """Tensor -> what is remembered of it; of the result of a Running, its sums."""
     slots: dict[str, Slot] = field(default_factory=dict)
     """Tensors that are windows into a ring; they have no view."""
     stream: Stream | None = None

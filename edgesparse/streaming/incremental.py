@@ -3,7 +3,8 @@
 The hop model takes `hop` new columns a run and gives what the window model gives for the last
 W columns, byte for byte. Each tensor that runs along time is held in three pieces: border columns
 at the left and at the right, computed anew in each run, and the clean columns between them, of
-which only the newest hop / stride are computed and the others come from History.
+which only the newest hop / stride are computed and the others come from History. A mean over all
+columns keeps sums of the clean ones instead (Running).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from edgesparse.errors import Unsupported
 from edgesparse.graph.ir import Graph, Node, Tensor
-from edgesparse.ops import AvgPool, Concat, Conv, MaxPool, Slice
+from edgesparse.ops import AvgPool, Concat, Conv, MaxPool, Mean, Running, Slice
 from edgesparse.ops.history import History
 from edgesparse.streaming.extent import Extent, Reach, extents, moving_inputs, reach_of
 from edgesparse.streaming.source import along_time
@@ -25,6 +26,7 @@ class Pieces:
 
     whole  all columns, computed in every run; None for a tensor in pieces
     fresh  the newest clean columns, `left` and `right` the border columns; None: there are none
+    newest `fresh` and `right` as they were computed, in one
     """
 
     extent: Extent
@@ -32,6 +34,7 @@ class Pieces:
     fresh: str | None = None
     left: str | None = None
     right: str | None = None
+    newest: str | None = None
 
 
 @dataclass(frozen=True)
@@ -84,7 +87,7 @@ class HopModel:
 
     def _columns(self, name: str, begin: int, end: int) -> str:
         pieces = self.pieces[name]
-        origin = self._origin(name)
+        origin = self.origin(name)
         if pieces.whole is not None:
             return self.part(pieces.whole, begin, end - begin, origin)
         e = pieces.extent
@@ -112,12 +115,12 @@ class HopModel:
         assert fresh is not None
         new = self.tensors[fresh].shape[1]
         if low >= border - new:
-            return self.part(fresh, low - (border - new), high - low, self._origin(name))
+            return self.part(fresh, low - (border - new), high - low, self.origin(name))
         t = self.window.tensors[name]
-        node = Node(History(high - low, border - high), (fresh,), (), self._origin(name))
+        node = Node(History(high - low, border - high), (fresh,), (), self.origin(name))
         return self.add(node, t, f"{name}[{low}:{high}]", high - low)
 
-    def _origin(self, name: str) -> tuple[str, ...]:
+    def origin(self, name: str) -> tuple[str, ...]:
         producer = self.window.producer.get(name)
         return producer.origin if producer is not None else (name,)
 
@@ -183,11 +186,13 @@ def incremental(graph: Graph, hop: int) -> Incremental:
     model = HopModel(graph, hop)
     known = extents(graph, source)
     model.tensors[source] = replace(x, shape=(1, hop, x.shape[2]))
-    model.pieces[source] = Pieces(known[source], fresh=source)
+    model.pieces[source] = Pieces(known[source], fresh=source, newest=source)
     for node in graph.nodes:
         out = node.outputs[0]
         reach = reach_of(graph, node)
-        if out in known and reach is not None:
+        if _averages_time(model, node):
+            _running(model, node)
+        elif out in known and reach is not None:
             _local(model, node, reach, known[out])
         else:
             _whole(model, node)
@@ -217,7 +222,7 @@ def _local(model: HopModel, node: Node, reach: Reach, extent: Extent) -> None:
     end = model.compute(node, reach, border - new, extent.columns, "")
     fresh = model.part(end, 0, new, node.origin)
     right = model.part(end, new, extent.right, node.origin) if extent.right else None
-    model.pieces[out] = Pieces(extent, fresh=fresh, left=left, right=right)
+    model.pieces[out] = Pieces(extent, fresh=fresh, left=left, right=right, newest=end)
 
 
 def _no_reuse(model: HopModel, node: Node, extent: Extent, new: int) -> str:
@@ -229,6 +234,34 @@ def _no_reuse(model: HopModel, node: Node, extent: Extent, new: int) -> str:
         return (f"{extent.left + extent.right} of its {extent.columns} columns are border columns "
                 f"and {new} are new: nothing is left to keep")
     return ""
+
+
+def _averages_time(model: HopModel, node: Node) -> bool:
+    """Whether a node is a mean over all columns of a tensor in pieces, channel by channel."""
+    x = model.window.tensors[node.inputs[0]]
+    if x.name not in model.pieces or model.pieces[x.name].whole is not None:
+        return False
+    if isinstance(node.op, Mean):
+        return node.op.dimensions(3) in ((1,), (0, 1))
+    return isinstance(node.op, AvgPool) and (node.op.kernel, node.op.pad) == (
+        (1, x.columns), (0, 0, 0, 0))
+
+
+def _running(model: HopModel, node: Node) -> None:
+    """A mean over the columns that are there: new ones, border columns, and sums of the past."""
+    assert isinstance(node.op, (Mean, AvgPool))
+    pieces = model.pieces[node.inputs[0]]
+    assert pieces.newest is not None
+    assert pieces.fresh is not None
+    x, seen = model.window.tensors[node.inputs[0]], pieces.newest
+    if pieces.left is not None:
+        columns = model.tensors[seen].columns + pieces.extent.left
+        both = Node(Concat(1), (seen, pieces.left), (), model.origin(x.name))
+        seen = model.add(both, x, f"{x.name}:new", columns)
+    out = model.window.tensors[node.outputs[0]]
+    op = Running(node.op, pieces.extent.clean, model.tensors[pieces.fresh].columns)
+    name = model.add(replace(node, op=op, inputs=(seen,)), out, out.name)
+    model.pieces[out.name] = Pieces(Extent(0, out.columns), whole=name)
 
 
 def _whole(model: HopModel, node: Node) -> None:

@@ -7,7 +7,7 @@
 #include "plan/fb.h"
 
 /* Plan, Step, Branch, Stage, body; Plan, Step, Mac, Weights, RowGroup. */
-enum { DEPTH = 5 };
+enum { DEPTH = 6 };
 
 typedef struct es_frame {
     uint32_t table; /* where it stands */
