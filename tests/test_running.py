@@ -133,8 +133,8 @@ def test_two_means_of_one_tensor_keep_sums_of_their_own() -> None:
     assert [ring.use for ring in plan.model.rings] == [pm.RingUse.SUMS] * 2
 
 
-def test_what_is_computed_anew_is_added_up_anew() -> None:
-    """Behind a layer whose stride does not divide the hop there are no clean columns."""
+def test_what_is_kept_in_phases_is_added_up_anew() -> None:
+    """Where the hop is no multiple of the stride, the window before had other columns."""
     b = GraphBuilder(np.random.default_rng(6))
     y = b.conv(b.input(1, 24, 2), 4, (1, 3), stride=(1, 2))
     made = incremental(b.graph(b.apply(Mean((1,)), y, quant=b.quant())), 3)

@@ -195,13 +195,19 @@ def test_convert_says_what_stops_reuse(tmp_path: Path) -> None:
     assert any("multiple of 8" in note for note in notes)
     shown = Ran("convert", ECG, "-o", tmp_path / "s.esp", "--stream", "hop=12")
     assert "not continuous" in shown.out
+    assert "kept 2 times" in " ".join(shown.out.split())
+    small = Ran("convert", ECG, "-o", tmp_path / "s.esp", "--stream", "hop=12,phases=no", "--json")
+    assert small.json["state_bytes"] < ran.json["state_bytes"]
+    assert any("computed in full" in note and "multiple of 8" in note
+               for note in small.json["notes"])
 
 
 @pytest.mark.parametrize(("text", "said"), [
     ("8", "'8' is not understood"), ("hop=8,hop=9", "'hop=9' is not understood"),
     ("hop=8,speed=1", "'speed=1' is not understood"), ("hop=8,auto", "'auto' is not understood"),
     ("hop=8.5", "a whole number is allowed"), ("hop=8,rate=x", "a number is allowed"),
-    ("hop=8,beats=maybe", "yes or no is allowed"), ("", "'' is not understood")])
+    ("hop=8,beats=maybe", "yes or no is allowed"),
+    ("hop=8,phases=2", "yes or no is allowed"), ("", "'' is not understood")])
 def test_a_stream_option_that_is_none_is_refused(text: str, said: str, tmp_path: Path) -> None:
     ran = Ran("convert", ECG, "-o", tmp_path / "s.esp", "--stream", text)
     assert ran.code == 2

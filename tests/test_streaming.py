@@ -60,6 +60,7 @@ def differing(graph: Graph, made: Incremental, x: Array) -> tuple[int, int]:
     assert isinstance(got, np.ndarray)
     assert isinstance(want, np.ndarray)
     assert len(np.unique(want)) > 3
+    assert (want != want[:1]).any()
     mine = np.stack([got[(e + made.lead) // hop - 1] for e in ends])
     return int((mine.reshape(len(ends), -1) != want.reshape(len(ends), -1)).sum()), len(ends)
 
@@ -80,9 +81,10 @@ def test_a_hop_gives_the_bytes_of_the_whole_window(net: str, padding: str) -> No
 @pytest.mark.parametrize("padding", PADDINGS)
 @pytest.mark.parametrize("net", NETS)
 def test_the_end_of_a_net_sees_the_whole_window_all_the_same(net: str, padding: str) -> None:
-    """A mean over time, from sums that are kept, and a fully connected layer."""
+    """A mean over time, from sums that are kept where windows start at one place of the stride."""
     graph = build(net, padding, WINDOW)
-    for hop in HOPS:
+    graph = graph.with_nodes(graph.nodes[:-1], outputs=graph.nodes[-1].inputs[:1])
+    for hop in (8, 32, 100):
         made = incremental(graph, hop)
         verify(made.graph, "incremental")
         wrong, windows = differing(graph, made, signal(4 * WINDOW))
@@ -121,8 +123,46 @@ def test_the_ecg_net_saves_the_work_of_the_rest(padding: str, least: float) -> N
 @pytest.mark.parametrize("net", NETS)
 def test_what_stops_reuse_is_named(net: str) -> None:
     assert incremental(build(net, "valid", WINDOW), 32).stopped == ()
-    if net != "tcn":
-        assert "multiple" in incremental(build(net, "valid", WINDOW), 1).stopped[0].reason
+    nothing = incremental(build("conv_pool", "valid", WINDOW), 360).stopped[0]
+    assert nothing.layer == "layer9"
+    assert "of 40 then 45 are new" in nothing.reason
+    assert "multiple of 32" in nothing.reason
+
+
+@pytest.mark.parametrize(("hop", "least", "phases"), [
+    (8, 130, [2, 4]), (1, 190, [2, 4, 8, 16, 32]), (100, 7.3, [2, 4, 8]), (360, 3.1, [2])])
+def test_a_hop_that_does_not_fit_the_stride_keeps_columns_in_phases(
+    hop: int, least: float, phases: list[int]
+) -> None:
+    graph = build("conv_pool", "valid", WINDOW)
+    made = incremental(graph, hop)
+    assert [p.phases for p in made.phased] == phases
+    assert macs(graph) / macs(made.graph) >= least
+    assert incremental(graph, 32).phased == ()
+    without = incremental(graph, hop, phases=False)
+    assert without.phased == ()
+    assert "no multiple of its stride" in without.stopped[0].reason
+    assert macs(without.graph) > macs(made.graph)
+
+
+@pytest.mark.parametrize("hop", [2, 4, 6, 9, 10, 15])
+def test_phases_are_told_apart(hop: int) -> None:
+    """Strides of 2, 6 and 12, a sum of two layers of one stride, borders on both sides."""
+    b = GraphBuilder(np.random.default_rng(11))
+    y = b.conv(b.input(1, 96, 2), 4, (1, 4), stride=(1, 2), pad=(0, 0, 1, 1))
+    y = b.conv(y, 4, (1, 5), stride=(1, 3), pad=(0, 0, 1, 1))
+    y = b.apply(Add(), y, b.conv(y, 4, (1, 3), pad=(0, 0, 1, 1)), quant=b.quant())
+    graph = b.graph(b.conv(y, 3, (1, 2), stride=(1, 2)))
+    made = incremental(graph, hop)
+    assert made.phased
+    wrong, windows = differing(graph, made, signal(6 * 96, 2))
+    assert wrong == 0
+    assert windows >= 10
+    plan = session_of(made.graph)
+    simulator, x = Simulator(made.graph), signal(40 * hop, 2).reshape(40, 1, hop, 2)
+    for columns in x:
+        values = simulator.run({graph.inputs[0]: columns})
+        np.testing.assert_array_equal(plan.run(columns), values[made.graph.outputs[0]])
 
 
 @pytest.mark.parametrize("padding", ["valid", "causal"])

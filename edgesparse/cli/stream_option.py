@@ -1,5 +1,5 @@
-"""The value of --stream: auto, or [hop=N][,mode=..][,rate=HZ][,frontend=..][,beats=yes][,units=U].
-"""
+"""The value of --stream: auto, or [hop=N][,mode=..][,phases=no][,rate=HZ][,frontend=..][,beats=yes]
+[,units=U]."""
 
 from __future__ import annotations
 
@@ -39,11 +39,15 @@ def _value(text: str, name: str, value: str) -> Any:
     if name in ("mode", "frontend"):
         return value
     try:
-        if name == "beats":
+        if name in ("beats", "phases"):
             return FLAGS[value]
         return int(value) if name == "hop" else float(value)
     except (ValueError, KeyError):
-        allowed = {"beats": "yes or no", "hop": "a whole number"}.get(name, "a number")
+        allowed = "a number"
+        if name in ("beats", "phases"):
+            allowed = "yes or no"
+        elif name == "hop":
+            allowed = "a whole number"
         raise BadInput(f"--stream {text}: {name}={value}; {allowed} is allowed") from None
 
 

@@ -9,6 +9,7 @@ columns keeps sums of the clean ones instead (Running).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
@@ -27,6 +28,8 @@ class Pieces:
     whole  all columns, computed in every run; None for a tensor in pieces
     fresh  the newest clean columns, `left` and `right` the border columns; None: there are none
     newest `fresh` and `right` as they were computed, in one
+    phases windows start at so many places of its stride in turn: so many runs ago were the columns
+           that are the same in this window
     """
 
     extent: Extent
@@ -35,6 +38,16 @@ class Pieces:
     left: str | None = None
     right: str | None = None
     newest: str | None = None
+    phases: int = 1
+
+
+@dataclass(frozen=True)
+class Phased:
+    """A layer from which on columns are kept in so many phases, each with columns of its own."""
+
+    layer: str
+    phases: int
+    stride: int
 
 
 @dataclass(frozen=True)
@@ -52,10 +65,12 @@ class HopModel:
 
     window: Graph
     hop: int
+    phases: bool = True
     tensors: dict[str, Tensor] = field(default_factory=dict)
     nodes: list[Node] = field(default_factory=list)
     pieces: dict[str, Pieces] = field(default_factory=dict)
     stopped: list[Stopped] = field(default_factory=list)
+    phased: list[Phased] = field(default_factory=list)
     made: dict[tuple[str, int, int], str] = field(default_factory=dict)
 
     # ---- building blocks ----
@@ -117,7 +132,8 @@ class HopModel:
         if low >= border - new:
             return self.part(fresh, low - (border - new), high - low, self.origin(name))
         t = self.window.tensors[name]
-        node = Node(History(high - low, border - high), (fresh,), (), self.origin(name))
+        past = History(high - low, border - high, self.pieces[name].phases)
+        node = Node(past, (fresh,), (), self.origin(name))
         return self.add(node, t, f"{name}[{low}:{high}]", high - low)
 
     def origin(self, name: str) -> tuple[str, ...]:
@@ -159,6 +175,7 @@ class Incremental:
     lead     fake columns before the first real one, so that windows end where runs end
     warm_up  runs until the first whole window
     stopped  where reuse ends and why; everything behind is computed in full
+    phased   where the hop is no multiple of the stride and state is kept several times
     """
 
     graph: Graph
@@ -167,12 +184,14 @@ class Incremental:
     lead: int
     warm_up: int
     stopped: tuple[Stopped, ...]
+    phased: tuple[Phased, ...] = ()
 
 
-def incremental(graph: Graph, hop: int) -> Incremental:
+def incremental(graph: Graph, hop: int, phases: bool = True) -> Incremental:
     """Rewrite a window model with one 1-D input for runs of `hop` columns.
 
     graph  int8, its input [1, W, C]; hop in 1..W
+    phases keep columns several times where hop is no multiple of a stride; False: recompute them
     keeps  outputs of every window that ends at a multiple of hop, bit for bit
     Raises Unsupported.
     """
@@ -183,7 +202,7 @@ def incremental(graph: Graph, hop: int) -> Incremental:
         raise Unsupported(
             graph.name, "stream", f"a hop of {hop} columns; a window has {x.shape[1]}",
             f"a hop of 1 to {x.shape[1]}")
-    model = HopModel(graph, hop)
+    model = HopModel(graph, hop, phases)
     known = extents(graph, source)
     model.tensors[source] = replace(x, shape=(1, hop, x.shape[2]))
     model.pieces[source] = Pieces(known[source], fresh=source, newest=source)
@@ -201,7 +220,8 @@ def incremental(graph: Graph, hop: int) -> Incremental:
     hop_graph = replace(
         graph, tensors=_used(model, outputs), nodes=tuple(model.nodes), outputs=outputs)
     return Incremental(
-        hop_graph, x.shape[1], hop, lead, (x.shape[1] + lead) // hop, tuple(model.stopped))
+        hop_graph, x.shape[1], hop, lead, (x.shape[1] + lead) // hop, tuple(model.stopped),
+        tuple(model.phased))
 
 
 def _local(model: HopModel, node: Node, reach: Reach, extent: Extent) -> None:
@@ -210,26 +230,35 @@ def _local(model: HopModel, node: Node, reach: Reach, extent: Extent) -> None:
         whole = model.compute(node, reach, 0, extent.columns, "")
         model.pieces[out] = Pieces(extent, whole=whole)
         return
-    new = model.hop // extent.stride
-    reason = _no_reuse(model, node, extent, new)
+    phases = extent.stride // math.gcd(model.hop, extent.stride)
+    new = model.hop * phases // extent.stride
+    reason = _no_reuse(model, extent, new, phases)
     if reason:
         model.stopped.append(Stopped(out, node.name, reason))
         whole = model.compute(node, reach, 0, extent.columns, "")
         model.pieces[out] = Pieces(extent, whole=whole)
         return
+    if phases > 1 and phases not in {p.phases for p in model.phased}:
+        model.phased.append(Phased(node.name, phases, extent.stride))
     left = model.compute(node, reach, 0, extent.left, ":left") if extent.left else None
     border = extent.columns - extent.right
     end = model.compute(node, reach, border - new, extent.columns, "")
     fresh = model.part(end, 0, new, node.origin)
     right = model.part(end, new, extent.right, node.origin) if extent.right else None
-    model.pieces[out] = Pieces(extent, fresh=fresh, left=left, right=right, newest=end)
+    model.pieces[out] = Pieces(
+        extent, fresh=fresh, left=left, right=right, newest=end, phases=phases)
 
 
-def _no_reuse(model: HopModel, node: Node, extent: Extent, new: int) -> str:
+def _no_reuse(model: HopModel, extent: Extent, new: int, phases: int) -> str:
     """Why nothing of this tensor can be kept; empty: it can."""
-    if model.hop % extent.stride:
-        return (f"hop {model.hop} is no multiple of its stride of {extent.stride} columns; "
-                f"a multiple of {extent.stride} keeps it")
+    if phases > 1 and not model.phases:
+        return (f"hop {model.hop} is no multiple of its stride of {extent.stride} columns; a "
+                f"multiple of {extent.stride} keeps it, or phases of more memory")
+    if phases > 1 and extent.left + extent.right + new >= extent.columns:
+        return (f"the hop is no multiple of its stride of {extent.stride}: only every {phases}th "
+                f"window has the same columns, and of {extent.columns} then {new} are new and "
+                f"{extent.left + extent.right} border columns; a multiple of {extent.stride} "
+                "keeps it")
     if extent.left + extent.right + new >= extent.columns:
         return (f"{extent.left + extent.right} of its {extent.columns} columns are border columns "
                 f"and {new} are new: nothing is left to keep")
@@ -239,7 +268,8 @@ def _no_reuse(model: HopModel, node: Node, extent: Extent, new: int) -> str:
 def _averages_time(model: HopModel, node: Node) -> bool:
     """Whether a node is a mean over all columns of a tensor in pieces, channel by channel."""
     x = model.window.tensors[node.inputs[0]]
-    if x.name not in model.pieces or model.pieces[x.name].whole is not None:
+    pieces = model.pieces.get(x.name)
+    if pieces is None or pieces.whole is not None or pieces.phases > 1:
         return False
     if isinstance(node.op, Mean):
         return node.op.dimensions(3) in ((1,), (0, 1))

@@ -26,6 +26,7 @@ class StreamOptions:
     hop        columns of the model's input per run; None: its total stride, the smallest hop that
                loses nothing
     mode       "continuous", "incremental", or "auto": continuous where the model allows it
+    phases     incremental: keep columns several times where hop is no multiple of a layer's stride
     rate       of the pushed samples, Hz; 0 is unknown
     frontend   "ecg360": 360 Hz ADC samples in, with signal quality; "none": stored input values
     beats      report beats instead of leaving the outputs to the caller
@@ -34,6 +35,7 @@ class StreamOptions:
 
     hop: int | None = None
     mode: str = "auto"
+    phases: bool = True
     rate: float = 0.0
     frontend: str = "none"
     beats: bool = False
@@ -110,19 +112,25 @@ def _rewritten(
     """The hop model, and a line for everything that stopped reuse."""
     assert options.hop is not None
     if options.mode == "incremental":
-        return _incremental(graph, options.hop)
+        return _incremental(graph, options.hop, options.phases)
     try:
         return continuous(graph, options.hop), ()
     except Unsupported as issue:
         if options.mode == "continuous":
             raise
-        made, notes = _incremental(graph, options.hop)
+        made, notes = _incremental(graph, options.hop, options.phases)
         return made, (f"not continuous: {issue}", *notes)
 
 
-def _incremental(graph: Graph, hop: int) -> tuple[Incremental, tuple[str, ...]]:
-    made = incremental(graph, hop)
-    return made, tuple(
+def _incremental(
+    graph: Graph, hop: int, phases: bool
+) -> tuple[Incremental, tuple[str, ...]]:
+    made = incremental(graph, hop, phases)
+    phased = tuple(
+        f"{p.layer}: hop {hop} is no multiple of its stride of {p.stride}: from here on columns "
+        f"are kept {p.phases} times; a multiple of {p.stride} keeps them once, phases=no never"
+        for p in made.phased)
+    return made, phased + tuple(
         f"{stop.layer}: computed in full in every run: {stop.reason}" for stop in made.stopped)
 
 

@@ -24,7 +24,7 @@ class Simulator:
         self.graph = graph
         self._reach = {
             node.inputs[0]: max(
-                n.op.columns + n.op.lag for n in graph.nodes
+                n.op.reach(graph.ins(n)[0].columns) for n in graph.nodes
                 if isinstance(n.op, History) and n.inputs[0] == node.inputs[0])
             for node in graph.nodes if isinstance(node.op, History)
         }
@@ -57,7 +57,8 @@ class Simulator:
                     past = np.concatenate([self._past[name], values[name]], axis=1)
                     self._past[name] = past[:, past.shape[1] - self._reach[name] :]
                     pushed.add(name)
-                values[node.outputs[0]] = node.op.of_past(self._past[name])
+                values[node.outputs[0]] = node.op.of_past(
+                    self._past[name], values[name].shape[1])
             elif isinstance(node.op, Running):
                 name, x = node.outputs[0], values[node.inputs[0]]
                 (values[name],) = node.op.of_past(

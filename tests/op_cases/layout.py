@@ -48,7 +48,8 @@ def transpose(rng: Rng) -> Case:
 def history(rng: Rng) -> Case:
     """Of a first run; what it remembers is tested where it does (test_stateful.py)."""
     columns, lag = size(rng), int(rng.integers(0, 3))
-    return one_input(rng, ops.History(columns, lag), (1, size(rng), size(rng)), None)
+    phases = int(choice(rng, (1, 1, 2, 3)))
+    return one_input(rng, ops.History(columns, lag, phases), (1, size(rng), size(rng)), None)
 
 
 @case
