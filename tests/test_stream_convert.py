@@ -198,6 +198,9 @@ def test_convert_says_what_stops_reuse(tmp_path: Path) -> None:
     assert "kept 2 times" in " ".join(shown.out.split())
     small = Ran("convert", ECG, "-o", tmp_path / "s.esp", "--stream", "hop=12,phases=no", "--json")
     assert small.json["state_bytes"] < ran.json["state_bytes"]
+    compact = Ran(
+        "convert", ECG, "-o", tmp_path / "s.esp", "--stream", "hop=12,compact=yes", "--json")
+    assert compact.json["state_bytes"] < ran.json["state_bytes"]
     assert any("computed in full" in note and "multiple of 8" in note
                for note in small.json["notes"])
 

@@ -129,6 +129,30 @@ def test_what_stops_reuse_is_named(net: str) -> None:
     assert "multiple of 32" in nothing.reason
 
 
+@pytest.mark.parametrize(("net", "padding", "most", "least"), [
+    ("tcn", "causal", 7_500, 8.9), ("conv_pool", "same", 4_600, 7.1),
+    ("strided", "same", 5_300, 13), ("ds_cnn", "causal", 8_900, 8.5)])
+def test_compact_windows_recompute_their_start(
+    net: str, padding: str, most: int, least: float
+) -> None:
+    """Only the ring of the input holds a window: state of at most `most` bytes."""
+    graph = build(net, padding, WINDOW)
+    made = incremental(graph, 32, compact=True)
+    assert macs(graph) / macs(made.graph) >= least
+    assert session_of(made.graph).plan.model.state_bytes <= most
+    graph = graph.with_nodes(graph.nodes[:-1], outputs=graph.nodes[-1].inputs[:1])
+    for hop in (32, 100):
+        wrong, windows = differing(graph, incremental(graph, hop, compact=True), signal(4 * WINDOW))
+        assert wrong == 0
+        assert windows >= 40
+
+
+def test_compact_changes_nothing_where_nothing_is_padded() -> None:
+    graph = build("strided", "valid", WINDOW)
+    one, other = (incremental(graph, 32, compact=compact).graph for compact in (False, True))
+    assert [n.op for n in one.nodes] == [n.op for n in other.nodes]
+
+
 @pytest.mark.parametrize(("hop", "least", "phases"), [
     (8, 130, [2, 4]), (1, 190, [2, 4, 8, 16, 32]), (100, 7.3, [2, 4, 8]), (360, 3.1, [2])])
 def test_a_hop_that_does_not_fit_the_stride_keeps_columns_in_phases(
@@ -145,15 +169,16 @@ def test_a_hop_that_does_not_fit_the_stride_keeps_columns_in_phases(
     assert macs(without.graph) > macs(made.graph)
 
 
+@pytest.mark.parametrize("compact", [False, True])
 @pytest.mark.parametrize("hop", [2, 4, 6, 9, 10, 15])
-def test_phases_are_told_apart(hop: int) -> None:
+def test_phases_are_told_apart(hop: int, compact: bool) -> None:
     """Strides of 2, 6 and 12, a sum of two layers of one stride, borders on both sides."""
     b = GraphBuilder(np.random.default_rng(11))
     y = b.conv(b.input(1, 96, 2), 4, (1, 4), stride=(1, 2), pad=(0, 0, 1, 1))
     y = b.conv(y, 4, (1, 5), stride=(1, 3), pad=(0, 0, 1, 1))
     y = b.apply(Add(), y, b.conv(y, 4, (1, 3), pad=(0, 0, 1, 1)), quant=b.quant())
     graph = b.graph(b.conv(y, 3, (1, 2), stride=(1, 2)))
-    made = incremental(graph, hop)
+    made = incremental(graph, hop, compact=compact)
     assert made.phased
     wrong, windows = differing(graph, made, signal(6 * 96, 2))
     assert wrong == 0

@@ -54,7 +54,8 @@ def convert(
             metavar="auto|hop=N[,...]",
             help="A plan that samples are pushed into: auto, or any of hop=N (input columns a run;"
             " without it the model's total stride), mode=auto|incremental|continuous,"
-            " phases=no (recompute where N is no multiple of a stride: less RAM), rate=HZ,"
+            " phases=no (recompute where N is no multiple of a stride: less RAM), compact=yes"
+            " (recompute what the start of padded windows needs: far less RAM), rate=HZ,"
             " frontend=none|ecg360, beats=yes, units=ADC units per mV."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,

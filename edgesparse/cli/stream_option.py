@@ -1,5 +1,4 @@
-"""The value of --stream: auto, or [hop=N][,mode=..][,phases=no][,rate=HZ][,frontend=..][,beats=yes]
-[,units=U]."""
+"""The value of --stream: auto, or fields of StreamOptions: hop=N,mode=..,beats=yes, ..."""
 
 from __future__ import annotations
 
@@ -14,6 +13,7 @@ from edgesparse.streaming.plan import StreamOptions
 
 AUTO = "auto"
 """All of it from the model."""
+YES_OR_NO = ("beats", "compact", "phases")
 FLAGS = {"yes": True, "no": False}
 
 
@@ -39,12 +39,12 @@ def _value(text: str, name: str, value: str) -> Any:
     if name in ("mode", "frontend"):
         return value
     try:
-        if name in ("beats", "phases"):
+        if name in YES_OR_NO:
             return FLAGS[value]
         return int(value) if name == "hop" else float(value)
     except (ValueError, KeyError):
         allowed = "a number"
-        if name in ("beats", "phases"):
+        if name in YES_OR_NO:
             allowed = "yes or no"
         elif name == "hop":
             allowed = "a whole number"

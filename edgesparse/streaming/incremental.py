@@ -17,7 +17,14 @@ from edgesparse.errors import Unsupported
 from edgesparse.graph.ir import Graph, Node, Tensor
 from edgesparse.ops import AvgPool, Concat, Conv, MaxPool, Mean, Running, Slice
 from edgesparse.ops.history import History
-from edgesparse.streaming.extent import Extent, Reach, extents, moving_inputs, reach_of
+from edgesparse.streaming.extent import (
+    Extent,
+    Reach,
+    compact_extents,
+    extents,
+    moving_inputs,
+    reach_of,
+)
 from edgesparse.streaming.source import along_time
 
 
@@ -187,12 +194,15 @@ class Incremental:
     phased: tuple[Phased, ...] = ()
 
 
-def incremental(graph: Graph, hop: int, phases: bool = True) -> Incremental:
+def incremental(
+    graph: Graph, hop: int, phases: bool = True, compact: bool = False
+) -> Incremental:
     """Rewrite a window model with one 1-D input for runs of `hop` columns.
 
-    graph  int8, its input [1, W, C]; hop in 1..W
-    phases keep columns several times where hop is no multiple of a stride; False: recompute them
-    keeps  outputs of every window that ends at a multiple of hop, bit for bit
+    graph    int8, its input [1, W, C]; hop in 1..W
+    phases   keep columns several times where hop is no multiple of a stride; False: recompute them
+    compact  compute border columns at the left from the input, so that only its ring holds a window
+    keeps    outputs of every window that ends at a multiple of hop, bit for bit
     Raises Unsupported.
     """
     graph = along_time(graph)
@@ -203,7 +213,7 @@ def incremental(graph: Graph, hop: int, phases: bool = True) -> Incremental:
             graph.name, "stream", f"a hop of {hop} columns; a window has {x.shape[1]}",
             f"a hop of 1 to {x.shape[1]}")
     model = HopModel(graph, hop, phases)
-    known = extents(graph, source)
+    known = compact_extents(graph, source) if compact else extents(graph, source)
     model.tensors[source] = replace(x, shape=(1, hop, x.shape[2]))
     model.pieces[source] = Pieces(known[source], fresh=source, newest=source)
     for node in graph.nodes:

@@ -27,6 +27,7 @@ class StreamOptions:
                loses nothing
     mode       "continuous", "incremental", or "auto": continuous where the model allows it
     phases     incremental: keep columns several times where hop is no multiple of a layer's stride
+    compact    incremental: recompute the start of padded windows from the input, for less memory
     rate       of the pushed samples, Hz; 0 is unknown
     frontend   "ecg360": 360 Hz ADC samples in, with signal quality; "none": stored input values
     beats      report beats instead of leaving the outputs to the caller
@@ -36,6 +37,7 @@ class StreamOptions:
     hop: int | None = None
     mode: str = "auto"
     phases: bool = True
+    compact: bool = False
     rate: float = 0.0
     frontend: str = "none"
     beats: bool = False
@@ -110,25 +112,26 @@ def _rewritten(
     graph: Graph, options: StreamOptions
 ) -> tuple[Continuous | Incremental, tuple[str, ...]]:
     """The hop model, and a line for everything that stopped reuse."""
-    assert options.hop is not None
     if options.mode == "incremental":
-        return _incremental(graph, options.hop, options.phases)
+        return _incremental(graph, options)
+    assert options.hop is not None
     try:
         return continuous(graph, options.hop), ()
     except Unsupported as issue:
         if options.mode == "continuous":
             raise
-        made, notes = _incremental(graph, options.hop, options.phases)
+        made, notes = _incremental(graph, options)
         return made, (f"not continuous: {issue}", *notes)
 
 
 def _incremental(
-    graph: Graph, hop: int, phases: bool
+    graph: Graph, options: StreamOptions
 ) -> tuple[Incremental, tuple[str, ...]]:
-    made = incremental(graph, hop, phases)
+    assert options.hop is not None
+    made = incremental(graph, options.hop, options.phases, options.compact)
     phased = tuple(
-        f"{p.layer}: hop {hop} is no multiple of its stride of {p.stride}: from here on columns "
-        f"are kept {p.phases} times; a multiple of {p.stride} keeps them once, phases=no never"
+        f"{p.layer}: hop {made.hop} is no multiple of its stride of {p.stride}: from here on "
+        f"columns are kept {p.phases} times; a multiple of {p.stride} keeps them once, phases=no never"
         for p in made.phased)
     return made, phased + tuple(
         f"{stop.layer}: computed in full in every run: {stop.reason}" for stop in made.stopped)
