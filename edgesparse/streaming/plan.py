@@ -131,7 +131,8 @@ def _incremental(
     made = incremental(graph, options.hop, options.phases, options.compact)
     phased = tuple(
         f"{p.layer}: hop {made.hop} is no multiple of its stride of {p.stride}: from here on "
-        f"columns are kept {p.phases} times; a multiple of {p.stride} keeps them once, phases=no never"
+        f"columns are kept {p.phases} times; a multiple of {p.stride} keeps them once, "
+        "phases=no never"
         for p in made.phased)
     return made, phased + tuple(
         f"{stop.layer}: computed in full in every run: {stop.reason}" for stop in made.stopped)
