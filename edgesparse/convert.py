@@ -62,7 +62,8 @@ class Conversion:
     """Per step: why its weights are stored as they are; empty for steps without weights."""
     quantization: QuantReport | None
     notes: tuple[str, ...] = ()
-    """What stopped a streaming plan from reusing more; what another keeps from run to run."""
+    """What was chosen for a streaming plan and what stopped it from reusing more; what another keeps
+    from run to run."""
 
 
 def convert(
@@ -88,6 +89,7 @@ def convert_model(
     low = lower(graph if stream is None else stream.graph)
     if stream is not None:
         low = replace(low, stream=stream.table)
+        options = replace(options, stream=stream.options)
     assembled = assemble(
         low, machine.name, _producer(), _options_text(options, quantization is not None),
         options.seed)

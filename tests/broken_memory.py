@@ -137,8 +137,8 @@ BROKEN: dict[int, dict[str, Break]] = {
         "no channel": ring(1, channels=0),
         "columns": ring(1, columns=(1 << 24) + 1),
         "channels": ring(1, channels=65536),
-        "reserved0": ring(1, reserved0=1),
-        "reserved1": ring(1, reserved1=1),
+        "use": ring(1, use=2),
+        "reserved": ring(1, reserved=1),
         "no room for heads": whole(state_bytes=7),
     },
     16: {

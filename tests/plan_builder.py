@@ -31,11 +31,21 @@ class PlanBuilder:
         self._ring_bytes = 0
         self._end = 0
 
-    def ring(self, columns: int, channels: int, zero_point: int = 0) -> int:
+    def ring(
+        self, columns: int, channels: int, zero_point: int = 0,
+        use: pm.RingUse = pm.RingUse.COLUMNS,
+    ) -> int:
         self.rings.append(pm.Ring(
-            offset=self._ring_bytes, columns=columns, channels=channels, zero_point=zero_point))
+            offset=self._ring_bytes, columns=columns, channels=channels, zero_point=zero_point,
+            use=use))
         self._ring_bytes += columns * channels
         return len(self.rings) - 1
+
+    def running(self, channels: int, fresh: int, columns: int, each: bool = False) -> pm.Running:
+        """With a ring of its own."""
+        made = pm.Running(ring=len(self.rings), each=each, fresh=fresh, columns=columns)
+        self.ring(4 + made.entries * made.entry_bytes, channels, use=pm.RingUse.SUMS)
+        return made
 
     def tensor(self, *shape: int, zero_point: int = 0, scale: float = 1.0, **place: Any) -> int:
         """A tensor in the arena, in bytes of its own; `place` fills fields of Place."""

@@ -20,7 +20,7 @@ from tflite_builder import Call, Dimension, Options, Sparsity, build
 require("oracle")
 
 DRAWS = 200
-WITHOUT_KERNEL = {"History", "Lut"}
+WITHOUT_KERNEL = {"History", "Lut", "Running"}
 """Operators of ours that TFLite does not have."""
 EVERY = np.arange(-128, 128, dtype=np.int8)
 

@@ -184,11 +184,11 @@ def _rings(low: Lowered) -> tuple[tuple[pm.Ring, ...], int]:
     """The rings behind their heads at the start of the arena, and the bytes of both."""
     at = 4 * len(low.rings)
     rings = []
-    for shape in low.rings.values():
+    for ring in low.rings.values():
         rings.append(pm.Ring(
-            offset=at, columns=shape.columns, channels=shape.channels,
-            zero_point=shape.zero_point))
-        at += shape.columns * shape.channels
+            offset=at, columns=ring.columns, channels=ring.channels, zero_point=ring.zero_point,
+            use=ring.use))
+        at += ring.columns * ring.channels
     return tuple(rings), align(at)
 
 
@@ -231,6 +231,8 @@ def _step(
     bodies = tuple(
         s.body if s.operand is None else _bind(s.body, index[s.operand]) for s in draft.stages
     )
+    if draft.sums is not None:
+        bodies = (_with_sums(bodies[0], list(low.rings).index(draft.sums)), *bodies[1:])
     branch = pm.Branch(
         channels=low.tensors[draft.output].channels, output=index[draft.output], stages=bodies)
     return pm.Step(
@@ -242,6 +244,12 @@ def _step(
 def _bind(body: pm.StageBody, operand: int) -> pm.StageBody:
     assert isinstance(body, (pm.Add, pm.Mul, pm.AddSingleRequant))
     return replace(body, operand=operand)
+
+
+def _with_sums(body: pm.StageBody, ring: int) -> pm.StageBody:
+    assert isinstance(body, (pm.Mean, pm.AvgPool))
+    assert body.running is not None
+    return replace(body, running=replace(body.running, ring=ring))
 
 
 # ---- scratch ----------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from edgesparse.mapping.bounds import check_stage, check_sums
 from edgesparse.mapping.draft import Draft, DraftStage
 from edgesparse.mapping.lowered import (
     Lowered,
+    Remembered,
     as_matrix,
     as_matrix_result,
     broadcastable,
@@ -27,6 +28,7 @@ from edgesparse.ops import (
     MaxPool,
     Mean,
     Mul,
+    Running,
     Softmax,
     Sub,
 )
@@ -94,6 +96,27 @@ def emit_mean(low: Lowered, node: Node) -> None:
     check_stage(node.name, "MEAN", body, x.columns)
     out = as_matrix_result(low, y.name, 1, x.channels)
     low.drafts.append(Draft(node.inputs[0], pm.Load(), out, (DraftStage(body),), node.origin))
+
+
+def emit_running(low: Lowered, node: Node) -> None:
+    """The stage that `over` becomes for the columns that come in, and a ring of sums."""
+    assert isinstance(node.op, Running)
+    op, x, y = node.op, low.graph.ins(node)[0], low.graph.outs(node)[0]
+    running = stages.running(op)
+    body: pm.Mean | pm.AvgPool
+    if isinstance(op.over, Mean):
+        body = replace(stages.mean(op.over, (op.window(x),), (y,)), running=running)
+    else:
+        seen = replace(op.over, kernel=(1, x.columns), stride=(1, 1))
+        pooled = stages.pool(seen, (x,), (y,))
+        assert isinstance(pooled, pm.AvgPool)
+        body = replace(pooled, running=running)
+    check_stage(node.name, type(op.over).__name__.upper(), body, op.window(x).columns)
+    low.rings[y.name] = Remembered(
+        4 + running.entries * running.entry_bytes, x.channels, use=pm.RingUse.SUMS)
+    out = as_matrix_result(low, y.name, 1, x.channels)
+    low.drafts.append(Draft(
+        node.inputs[0], pm.Load(), out, (DraftStage(body),), node.origin, sums=y.name))
 
 
 def _emit_rescale(low: Lowered, node: Node) -> None:

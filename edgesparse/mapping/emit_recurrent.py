@@ -8,7 +8,7 @@ from edgesparse.graph.ir import Array, Node, Tensor
 from edgesparse.mapping import stages
 from edgesparse.mapping.bounds import check_gates, check_hidden, check_past
 from edgesparse.mapping.draft import Draft, DraftStage
-from edgesparse.mapping.lowered import Lowered, RingShape, add_state
+from edgesparse.mapping.lowered import Lowered, Remembered, add_state
 from edgesparse.mapping.weights import folded_bias, stored
 from edgesparse.ops import Lstm, Svdf
 from edgesparse.plan import model as pm
@@ -28,8 +28,8 @@ def emit_lstm(low: Lowered, node: Node) -> None:
     for mac, factors in ((given, p.input), (back, p.recurrent)):
         check_gates(node.name, "LSTM", mac, [f.shift for f in factors])
     check_hidden(node.name, "LSTM", p.hidden.shift)
-    hidden = add_state(low, f"{y.name}:h", RingShape(1, units, y.zero_point))
-    cell = add_state(low, f"{y.name}:c", RingShape(1, 2 * units, 0))
+    hidden = add_state(low, f"{y.name}:h", Remembered(1, units, y.zero_point))
+    cell = add_state(low, f"{y.name}:c", Remembered(1, 2 * units, 0))
     source = pm.Lstm(
         input=given, recurrent=back,
         scales=tuple(stages.scaled(f) for f in (*p.input, *p.recurrent)),
@@ -52,7 +52,7 @@ def emit_svdf(low: Lowered, node: Node) -> None:
     check_gates(node.name, "SVDF", feature, [p.feature.shift])
     check_past(node.name, "SVDF", p.time.shift)
     stages.check_limits({"the bytes of a column of its state": 2 * filters}, y.name)
-    ring = add_state(low, f"{y.name}:s", RingShape(memory, 2 * filters, 0))
+    ring = add_state(low, f"{y.name}:s", Remembered(memory, 2 * filters, 0))
     source = pm.Svdf(
         feature=feature, scale=stages.scaled(p.feature), time=t.data.reshape(-1), bias=b.data,
         ring=ring)

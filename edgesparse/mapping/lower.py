@@ -17,6 +17,7 @@ from edgesparse.mapping.emit_compute import (
     emit_mac,
     emit_mean,
     emit_pool,
+    emit_running,
     emit_softmax,
     emit_unary,
 )
@@ -43,6 +44,7 @@ from edgesparse.ops import (
     Mean,
     Pad,
     Reshape,
+    Running,
     Slice,
     Softmax,
     Svdf,
@@ -54,6 +56,7 @@ _EMIT: tuple[tuple[type | tuple[type, ...], Callable[[Lowered, Node], None]], ..
     (Binary, emit_binary),
     ((MaxPool, AvgPool), emit_pool),
     (Mean, emit_mean),
+    (Running, emit_running),
     (Softmax, emit_softmax),
     (Reshape, emit_reshape),
     (Slice, emit_slice),

@@ -23,12 +23,13 @@ class Slot:
 
 
 @dataclass(frozen=True)
-class RingShape:
-    """What is remembered: `columns` of `channels` bytes, `zero_point` after a reset."""
+class Remembered:
+    """A ring of the plan before it has an address."""
 
     columns: int
     channels: int
-    zero_point: int
+    zero_point: int = 0
+    use: pm.RingUse = pm.RingUse.COLUMNS
 
 
 @dataclass
@@ -40,8 +41,8 @@ class Lowered:
     tensors: dict[str, Tensor] = field(default_factory=dict)
     views: dict[str, View] = field(default_factory=dict)
     outputs: list[str] = field(default_factory=list)
-    rings: dict[str, RingShape] = field(default_factory=dict)
-    """By the tensor whose columns they are, or by the name of an operator's state."""
+    rings: dict[str, Remembered] = field(default_factory=dict)
+    """By the tensor whose columns they are, or whose sums; or by the name of an operator's state."""
     slots: dict[str, Slot] = field(default_factory=dict)
     """Tensors that are windows into a ring; they have no view."""
     stream: Stream | None = None
@@ -117,7 +118,7 @@ def add_tensor(low: Lowered, like: Tensor, name: str, shape: Shape) -> str:
     return name
 
 
-def add_state(low: Lowered, name: str, shape: RingShape) -> int:
+def add_state(low: Lowered, name: str, shape: Remembered) -> int:
     """A ring that belongs to a source; returns its number in the plan."""
     while name in low.rings or name in low.tensors:
         name += "'"

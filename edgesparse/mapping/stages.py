@@ -9,7 +9,18 @@ import numpy as np
 
 from edgesparse.errors import DoesNotFit, Unsupported
 from edgesparse.graph.ir import Array, Shape, Tensor
-from edgesparse.ops import Add, AvgPool, Conv, FullyConnected, MaxPool, Mean, Mul, Softmax, Sub
+from edgesparse.ops import (
+    Add,
+    AvgPool,
+    Conv,
+    FullyConnected,
+    MaxPool,
+    Mean,
+    Mul,
+    Running,
+    Softmax,
+    Sub,
+)
 from edgesparse.ops.activation import clamp_range
 from edgesparse.ops.conv import spatial
 from edgesparse.plan import model as pm
@@ -107,6 +118,14 @@ def mean(op: Mean, ins: Sequence[Tensor], outs: Sequence[Tensor]) -> pm.Mean:
         in_zero_point=p.in_zero_point, scaled=scaled(p.scaled), qmin=-128, qmax=127,
         rounding=p.rounding,
     )
+
+
+def running(op: Running) -> pm.Running:
+    """What takes the fewest bytes: an entry per column or per block. The ring's number comes later.
+    """
+    blocks, each = (
+        pm.Running(ring=0, each=each, fresh=op.fresh, columns=op.columns) for each in (False, True))
+    return min(blocks, each, key=lambda r: r.entries * r.entry_bytes)
 
 
 def softmax(op: Softmax, ins: Sequence[Tensor], outs: Sequence[Tensor]) -> pm.Softmax:

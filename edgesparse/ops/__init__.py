@@ -17,6 +17,7 @@ from edgesparse.ops.pad import Pad
 from edgesparse.ops.pool import AvgPool, MaxPool
 from edgesparse.ops.quantize import Dequantize, Quantize
 from edgesparse.ops.reshape import Reshape
+from edgesparse.ops.running import Running
 from edgesparse.ops.slice import Slice
 from edgesparse.ops.softmax import Softmax
 from edgesparse.ops.space_to_batch import BatchToSpace, SpaceToBatch
@@ -58,6 +59,7 @@ __all__ = [
     "Relu",
     "Requantize",
     "Reshape",
+    "Running",
     "Slice",
     "Softmax",
     "SpaceToBatch",

@@ -128,7 +128,7 @@ class Interpreter:
         for branch in step.branches:
             v = source[:, branch.first_channel : branch.first_channel + branch.channels]
             for stage in branch.stages:
-                v = apply(stage, v, self._read)
+                v = apply(stage, v, self._read, self._remember)
             results.append((branch.output, v.astype(np.int8)))
         return results
 
@@ -180,6 +180,30 @@ class Interpreter:
         target = copy.out_offset + np.array(copy.out_strides) @ index
         y.ravel()[target] = x.ravel()[source]
         return y
+
+    def _remember(self, running: pm.Running, fresh: Array, zero_point: int) -> Array:
+        """The sums over the window, [1, channels] int64, after its newest columns.
+
+        Entries hold the lowest bits of a sum; `low` is the least a block can have.
+        """
+        ring, channels = self.model.rings[running.ring], fresh.shape[1]
+        storage = self._arena[ring.offset : ring.offset + ring.columns * channels]
+        totals = np.frombuffer(storage[: 4 * channels].tobytes(), "<i4").astype(np.int64)
+        width = np.dtype(f"<u{running.entry_bytes}")
+        entries = np.frombuffer(storage[4 * channels :].tobytes(), width).astype(np.int64)
+        entries = entries.reshape(running.entries, channels)
+        sizes = [1] * running.fresh if running.each else [running.fresh]
+        if running.tail:
+            sizes = [running.fresh - running.tail, running.tail]
+        # Of two kinds of blocks the window has an odd number: one of the other kind leaves.
+        for block, leaving in zip(np.split(fresh, np.cumsum(sizes)[:-1]), reversed(sizes)):
+            head, low = int(self._heads[running.ring]), (-128 - zero_point) * leaving
+            totals += block.sum(axis=0) - (low + (entries[head] - low) % 256**width.itemsize)
+            entries[head] = block.sum(axis=0) % 256**width.itemsize
+            self._heads[running.ring] = (head + 1) % running.entries
+        storage[: 4 * channels] = np.frombuffer(totals.astype("<i4").tobytes(), np.int8)
+        storage[4 * channels :] = np.frombuffer(entries.astype(width).tobytes(), np.int8)
+        return totals[None]
 
     def _read(self, number: int) -> Array:
         """[columns, channels] int8 of a tensor, a copy."""

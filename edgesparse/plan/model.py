@@ -72,6 +72,13 @@ class RingRole(IntEnum):
     VIEW = 2
 
 
+class RingUse(IntEnum):
+    """COLUMNS: of tensors; SUMS: of one Running."""
+
+    COLUMNS = 0
+    SUMS = 1
+
+
 @dataclass(frozen=True, kw_only=True)
 class Place:
     """Where a tensor's elements stand; a constant or ring tensor has offset 0."""
@@ -109,8 +116,8 @@ class Ring:
     columns: U32
     channels: U32
     zero_point: I8
-    reserved0: U8 = 0
-    reserved1: U16 = 0
+    use: RingUse = RingUse.COLUMNS
+    reserved: U16 = 0
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -188,6 +195,39 @@ class Window:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Running:
+    """What a Mean or AvgPool counts besides the columns that come in.
+
+    ring     use SUMS
+    each     an entry of it is a column, not the sum of a block of them
+    fresh    of the columns that come in the first so many are remembered
+    columns  the newest so many remembered ones count
+    """
+
+    ring: U16
+    each: Bool
+    fresh: U32
+    columns: U32
+
+    @property
+    def tail(self) -> int:
+        """Columns of the last block of a run, 0 where it has only one."""
+        return 0 if self.each else self.columns % self.fresh
+
+    @property
+    def entries(self) -> int:
+        """In the ring: the blocks of the window."""
+        if self.each:
+            return self.columns
+        return self.columns // self.fresh * (2 if self.tail else 1) + (1 if self.tail else 0)
+
+    @property
+    def entry_bytes(self) -> int:
+        """Of a channel: a value of int8, the sum of up to 256 of them, or of more."""
+        return 1 if self.each else 2 if self.fresh <= 256 else 4
+
+
+@dataclass(frozen=True, kw_only=True)
 class MaxPool:
     window: Window
     qmin: I8
@@ -199,6 +239,7 @@ class AvgPool:
     window: Window
     qmin: I8
     qmax: I8
+    running: Running | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -210,6 +251,7 @@ class Mean:
     qmin: I8
     qmax: I8
     rounding: Rounding
+    running: Running | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -37,6 +37,7 @@ typedef struct es_level {
     uint8_t stage, kind;
     int8_t in_zero_point;    /* Mean */
     const es_window *window; /* pools */
+    es_running running;      /* AvgPool, Mean */
     uint8_t *buffer;         /* [channels] int32 (AvgPool, Mean) or int8 */
     uint32_t column;
     uint32_t taps;   /* columns that may go into it */
@@ -140,6 +141,13 @@ void es_levels_find(es_exec *x, uint8_t *scratch);
 void es_levels_run(es_exec *x, const es_mac_source *source);
 /* Add the columns of a part to the column that `level` is computing. */
 void es_level_add(const es_level *level, const es_part *part);
+
+/* A block of fresh columns is complete: its sums, in the buffer, take the place
+ * of those of the block that leaves the window, of `leaving` columns; the
+ * buffer is empty then. */
+void es_running_push(const es_exec *x, const es_level *level, uint32_t leaving);
+/* The sums of the window to the buffer. */
+void es_running_total(const es_exec *x, const es_level *level);
 
 /* One column in place: [channels] int8. */
 void es_softmax(int8_t *column, uint32_t channels, const es_stage *stage);

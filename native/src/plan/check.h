@@ -32,6 +32,7 @@ typedef struct es_check {
     es_status status; /* what a refusal returns */
     es_fault fault;
     uint32_t looks; /* I-26 */
+    uint32_t sums;  /* I-47: rings before this one are taken */
     uint32_t seen_next;
     es_seen seen[ES_SEEN_WEIGHTS];
 } es_check;
@@ -71,6 +72,9 @@ uint16_t es_check_copy(const es_copy *copy, const es_place *input,
                        const es_place *output);
 /* I-40 to I-45 of one stage, but I-43 of a Mac. `in` comes in. */
 uint16_t es_check_arithmetic(const es_stage *stage, const es_flow *in);
+/* I-47 but that no other stage of the branch needs whole columns. */
+uint16_t es_check_running(es_check *check, const es_stage *stage,
+                          const es_flow *in);
 /* I-50 to I-57. */
 bool es_check_weights(es_check *check, const es_mac *mac);
 /* What the sums of a Mac go into. */

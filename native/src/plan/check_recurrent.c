@@ -14,7 +14,9 @@ static bool is_matrix(const es_geometry *g, uint32_t columns)
 static bool ring_fits(const es_root *root, uint32_t ring, uint64_t columns,
                       uint32_t channels)
 {
-    return ring < root->ring_count && root->rings[ring].columns == columns &&
+    return ring < root->ring_count &&
+           root->rings[ring].use == ES_RING_OF_COLUMNS &&
+           root->rings[ring].columns == columns &&
            root->rings[ring].channels == channels;
 }
 

@@ -115,12 +115,12 @@ static bool operand_fits(const es_root *root, uint32_t index,
 }
 
 /* One stage; `flow` goes through it. */
-static uint16_t check_stage(const es_root *root, const es_stage *stage,
+static uint16_t check_stage(es_check *check, const es_stage *stage,
                             es_flow *flow)
 {
     uint16_t broken;
     if (es_stage_has_operand(stage) &&
-        !operand_fits(root, stage->operand, flow)) {
+        !operand_fits(&check->root, stage->operand, flow)) {
         return 22;
     }
     if (stage->window != NULL) {
@@ -129,7 +129,10 @@ static uint16_t check_stage(const es_root *root, const es_stage *stage,
             return broken;
         }
     }
-    broken = es_check_arithmetic(stage, flow);
+    broken = es_check_running(check, stage, flow);
+    if (broken == 0) {
+        broken = es_check_arithmetic(stage, flow);
+    }
     if (broken != 0) {
         return broken;
     }
@@ -150,6 +153,7 @@ static bool check_branch(es_check *check, const es_step *step, uint32_t index,
     es_tensor output;
     es_flow flow;
     uint32_t pools = 0;
+    bool runs = false;
 
     es_branch_view(step, index, &branch);
     if (!count_fits(step, &branch)) {
@@ -167,10 +171,14 @@ static bool check_branch(es_check *check, const es_step *step, uint32_t index,
         if (pools > ES_MAX_POOLS) {
             return es_refuse(check, 7, (int32_t)s);
         }
-        broken = check_stage(&check->root, &stage, &flow);
+        broken = check_stage(check, &stage, &flow);
         if (broken != 0) {
             return es_refuse(check, broken, (int32_t)s);
         }
+        runs |= stage.running.there;
+    }
+    if (runs && pools > 1) { /* one above would ask for its column again */
+        return es_refuse(check, 47, (int32_t)index);
     }
     es_tensor_view(&check->root, branch.output, &output);
     return (output.place->columns == flow.columns &&

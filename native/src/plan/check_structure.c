@@ -6,7 +6,7 @@
 #include "plan/check.h"
 #include "plan/fb.h"
 
-/* Plan, Step, Lstm, Mac, Weights, RowGroup. */
+/* Plan, Step, Lstm, Mac, Weights, RowGroup; Plan, Step, Branch, Stage, body. */
 enum { DEPTH = 6 };
 
 typedef struct es_frame {

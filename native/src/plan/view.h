@@ -22,8 +22,8 @@ typedef struct es_place {
 typedef struct es_ring {
     uint32_t offset, columns, channels;
     int8_t zero_point;
-    uint8_t reserved0;
-    uint16_t reserved1;
+    uint8_t use;
+    uint16_t reserved;
 } es_ring;
 
 typedef struct es_geometry {
@@ -49,6 +49,7 @@ enum {
     ES_LAYOUTS
 };
 enum { ES_RING_NONE, ES_RING_APPEND, ES_RING_VIEW };
+enum { ES_RING_OF_COLUMNS, ES_RING_OF_SUMS };
 enum { ES_ROUND_DOUBLE, ES_ROUND_SINGLE };
 enum { ES_BIAS_FOLDED, ES_BIAS_PLAIN };
 enum { ES_DENSE, ES_BITMASK, ES_BSR, ES_NM, ES_DELTA_CSR, ES_ENCODINGS };
@@ -155,6 +156,12 @@ typedef struct es_svdf {
     es_i32s bias;
     uint16_t ring;
 } es_svdf;
+/* Absent: there is false, the rest 0. */
+typedef struct es_running {
+    bool there, each;
+    uint16_t ring;
+    uint32_t fresh, columns;
+} es_running;
 
 /* One stage; which fields mean something depends on kind, named as in
  * plan.fbs. Those that are absent are 0. */
@@ -175,6 +182,7 @@ typedef struct es_stage {
     es_bytes table;                       /* Lut: 256 entries, int8 */
     const es_scaled *value, *other, *out; /* Add; out: Mul, Mean (`scaled`) */
     const es_window *window;              /* MaxPool, AvgPool */
+    es_running running;                   /* AvgPool, Mean */
     int32_t softmax_multiplier, softmax_diff_min;
     int8_t softmax_shift;
 } es_stage;
@@ -221,6 +229,27 @@ uint16_t es_io_tensor(es_tables ios, uint32_t index);
 
 /* Whether a stage of this kind maps several columns to one. */
 bool es_stage_pools(uint8_t kind);
+/* Of the columns of a run, those of its last block; 0: it has only one. */
+static inline uint32_t es_running_tail(const es_running *running)
+{
+    return running->each ? 0 : running->columns % running->fresh;
+}
+/* Blocks of a window, and bytes of the sum of one in its ring. */
+static inline uint32_t es_running_entries(const es_running *running)
+{
+    uint32_t runs =
+        running->each ? running->columns : running->columns / running->fresh;
+    return es_running_tail(running) ? 2 * runs + 1 : runs;
+}
+static inline uint32_t es_running_entry_bytes(const es_running *running)
+{
+    return running->each ? 1 : running->fresh <= 256 ? 2 : 4;
+}
+/* Columns a stage counts of `in` that come in. */
+static inline uint32_t es_counted(const es_running *running, uint32_t in)
+{
+    return running->there ? in - running->fresh + running->columns : in;
+}
 /* Columns and channels of what the source of a step gives (PLAN_FORMAT.md 3).
  * Load repeats a single column only in a step without a stage that pools. */
 void es_step_shape(const es_root *root, const es_step *step, uint32_t *columns,
