@@ -10,7 +10,6 @@ from pathlib import Path
 from demos.ecg import data
 from demos.ecg.folded import SHAPES
 
-
 MILDER = data.Variety(swap=0.4, mix=0.5, smear=0.3, wide=0.1)
 
 
