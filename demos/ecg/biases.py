@@ -1,7 +1,7 @@
 """Figures of cross-validated logits at other biases of the S and V logits, or of averaged nets.
 
 python -m demos.ecg.biases LOGITS.npz ... [--together] [--s -1 0 1] [--v -1 0 1] [--choose]
-The files are those that cross_validate.py writes, all four folds; their nets have no shift.
+The files are those that cross_validate.py --bias 0 0 writes, all four folds.
 --choose applies the rule of EXPERIMENTS.md to the grid: the pair with the largest macro-F1 (mean
 over the files) among those whose V sensitivity is at most 1.0 point below that at S -0.7, V 0.
 """

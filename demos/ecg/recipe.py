@@ -36,7 +36,7 @@ class Recipe:
     smoothing: float = 0.02
     focus: float = 0.0
     distil: float = 0.7
-    bias: tuple[float, float] = (0.0, 0.0)
+    bias: tuple[float, float] = (0.0, 0.5)
     variety: data.Variety = field(default_factory=data.Variety)
     milder: data.Variety = MILDER
 

@@ -17,7 +17,6 @@ import argparse
 import dataclasses
 import hashlib
 import json
-import sys
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -270,6 +269,15 @@ def counted(nets: list[Net]) -> int:
     return number
 
 
+def show(tables: list[list[str]], records: str) -> None:
+    """Print tables; those of DS2 go into the log at once."""
+    text = "".join("\n" + "\n".join(lines) + "\n" for lines in tables)
+    print(text, flush=True)
+    if records == "ds2":
+        with LOG.open("a") as log:
+            log.write(text)
+
+
 def read_nets(args: argparse.Namespace, name: str) -> list[tuple[Net, tuple[str, ...]]]:
     """Nets and the records that each of them is scored on."""
     if args.records == "folds":
@@ -301,16 +309,11 @@ def main() -> None:
     for name, one in nets.items():
         pairs = ((net, records[each]) for net, held in one for each in held)
         results.append(scored(name, pairs))
-        print(f"{name}: {results[-1].seconds:.0f} s in the core", file=sys.stderr, flush=True)
-    tables = [gross_table(results), agreement_table(results), *map(record_table, results)]
-    text = "\n\n".join("\n".join(lines) for lines in tables) + "\n"
-    print(text)
+        show([record_table(results[-1])], args.records)
+    show([gross_table(results), agreement_table(results)], args.records)
     out = args.out or ROOT / "build" / "ecg" / f"score_{args.records}.json"
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(json.dumps([to_json(result) for result in results]) + "\n")
-    if args.records == "ds2":
-        with LOG.open("a") as log:
-            log.write(f"\n{text}")
 
 
 if __name__ == "__main__":
