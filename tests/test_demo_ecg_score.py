@@ -98,7 +98,7 @@ def test_beats_are_those_of_the_demo_and_scores_go_with_their_class() -> None:
     net = score_ds2.Net(ecg.MODEL, result.plan, [], "")
     signal = recording.signal
     part = score_ds2.Recording("208", signal.centred(), None)  # type: ignore[arg-type]
-    beats, _ = score_ds2.core_beats(net, part)
+    beats = score_ds2.core_beats(net, part).reported
     assert beats.samples.tolist() == result.beats.position.tolist()
     assert [ecg.CLASSES.index(symbol) for symbol in beats.symbols] == result.beats.kind.tolist()
     assert beats.scores is not None

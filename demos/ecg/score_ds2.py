@@ -38,7 +38,7 @@ from edgesparse.scoring import RecordScore, Rules, Score, score_record
 from edgesparse.signals.annotations import Annotations, read_annotations
 from edgesparse.signals.wfdb_record import read_record
 from edgesparse.streaming.beats import ECG360_CLASSES
-from edgesparse.streaming.events import Beat, Run
+from edgesparse.streaming.events import Beat, Run, StateChange
 from edgesparse.streaming.plan import StreamOptions
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -85,7 +85,8 @@ class Result:
 
     int8, float       scores against the reference
     int8_with_vf, float_with_vf  the same, beats in ventricular flutter counted too
-    agreement         the int8 beats scored with the float beats as the reference
+    decoded           int8 with the beats that the core withholds where the signal is bad
+    agreement         those beats scored with the float beats as the reference
     seconds           spent in the C core; signal_seconds: how much signal that was
     """
 
@@ -94,6 +95,7 @@ class Result:
     float: Score
     int8_with_vf: Score
     float_with_vf: Score
+    decoded: Score
     agreement: Score
     seconds: float
     signal_seconds: float
@@ -123,12 +125,26 @@ def annotations(name: str, position: Array, kind: Array, share: Array, length: i
     return Annotations(name, at[inside], symbols, rd.SAMPLE_RATE_HZ, length, scores)
 
 
-def core_beats(net: Net, record: Recording) -> tuple[Annotations, float]:
-    """What the C core reports for the whole record, and the seconds that took.
+@dataclass(frozen=True, eq=False)
+class Streamed:
+    """What the int8 plan made of one record.
+
+    reported  the beats that the core reports: what is scored
+    decoded   the same and those it withholds while the signal cannot be believed (lead off,
+              saturated, ...); the float net has no such judgement, so this is compared with it
+    """
+
+    reported: Annotations
+    decoded: Annotations
+    seconds: float
+
+
+def core_beats(net: Net, record: Recording) -> Streamed:
+    """The whole record through the C core.
 
     The core reports no probabilities: they come from the definition of the decoder
-    (reference_integer.py) on the core's own logits. Raises ValueError when the beats of the
-    definition are not those of the core.
+    (reference_integer.py) on the core's own logits. Raises ValueError when a beat of the core is
+    not one of the definition's, or when one is withheld though the signal was good throughout.
     """
     stream = Stream(net.plan, rate=rd.SAMPLE_RATE_HZ)
     begin = time.perf_counter()
@@ -137,18 +153,20 @@ def core_beats(net: Net, record: Recording) -> tuple[Annotations, float]:
         events += stream.push(record.samples[at : at + CHUNK])
     events += stream.flush()
     seconds = time.perf_counter() - begin
-    beats = [(e.position, e.kind) for e in events if isinstance(e, Beat)]
+    found = {(e.position, e.kind) for e in events if isinstance(e, Beat)}
     runs = [e.outputs[0].reshape(-1, 4)[e.skip :] for e in events if isinstance(e, Run)]
     scale, zero = net.plan.outputs[0].scale, net.plan.outputs[0].zero_point
-    defined = ri.decode(np.concatenate(runs), ri.tables(scale, zero))
+    beats = ri.decode(np.concatenate(runs), ri.tables(scale, zero))
+    defined = list(zip(beats.position.tolist(), beats.kind.tolist(), strict=True))
+    good = not any(isinstance(e, StateChange) for e in events)
+    if not found <= set(defined) or (good and len(found) < len(defined)):
+        raise ValueError(f"{net.name}, record {record.name}: core and decoder differ in beats")
+    share = beats.vote / beats.vote.sum(axis=1, keepdims=True)
+    kept = np.array([beat in found for beat in defined], bool)
+    rows = (beats.position, beats.kind, share)
     length = len(record.samples)
-    wanted = list(zip(defined.position.tolist(), defined.kind.tolist(), strict=True))
-    if [b for b in beats if b[0] < length] != [b for b in wanted if b[0] < length]:
-        raise ValueError(
-            f"{net.name}, record {record.name}: the core's beats are not the decoder's"
-        )
-    share = defined.vote / defined.vote.sum(axis=1, keepdims=True)
-    return annotations(record.name, defined.position, defined.kind, share, length), seconds
+    reported = annotations(record.name, *(part[kept] for part in rows), length)
+    return Streamed(reported, annotations(record.name, *rows, length), seconds)
 
 
 def float_beats(net: Net, record: Recording) -> Annotations:
@@ -161,31 +179,28 @@ def float_beats(net: Net, record: Recording) -> Annotations:
 
 def scored(name: str, pairs: Iterable[tuple[Net, Recording]]) -> Result:
     """Stream, run the float net, and score every record with the net that belongs to it."""
-    rows: dict[str, list[RecordScore]] = {name: [] for name in ("int8", "float", "both")}
-    rows |= {"int8_vf": [], "float_vf": []}
+    rows: dict[str, list[RecordScore]] = {}
     seconds, samples = 0.0, 0
     with_vf = Rules(leave_out_vf=False)
     for net, record in pairs:
-        ours, took = core_beats(net, record)
-        exact = float_beats(net, record)
-        rows["int8"].append(score_record(record.name, record.reference, ours))
-        rows["float"].append(score_record(record.name, record.reference, exact))
-        rows["int8_vf"].append(score_record(record.name, record.reference, ours, with_vf))
-        rows["float_vf"].append(score_record(record.name, record.reference, exact, with_vf))
-        rows["both"].append(score_record(record.name, exact, ours))
-        seconds += took
+        ours, exact = core_beats(net, record), float_beats(net, record)
+        for which, reference, test, rules in (
+            ("int8", record.reference, ours.reported, Rules()),
+            ("float", record.reference, exact, Rules()),
+            ("int8_with_vf", record.reference, ours.reported, with_vf),
+            ("float_with_vf", record.reference, exact, with_vf),
+            ("decoded", record.reference, ours.decoded, Rules()),
+            ("agreement", exact, ours.decoded, Rules()),
+        ):
+            score = score_record(record.name, reference, test, rules)
+            rows.setdefault(which, []).append(score)
+        seconds += ours.seconds
         samples += len(record.samples)
-    score = {name: Score(tuple(found), Rules()) for name, found in rows.items()}
-    return Result(
-        name,
-        score["int8"],
-        score["float"],
-        dataclasses.replace(score["int8_vf"], rules=with_vf),
-        dataclasses.replace(score["float_vf"], rules=with_vf),
-        score["both"],
-        seconds,
-        samples / rd.SAMPLE_RATE_HZ,
-    )
+    scores = {
+        which: Score(tuple(found), with_vf if which.endswith("vf") else Rules())
+        for which, found in rows.items()
+    }
+    return Result(name, **scores, seconds=seconds, signal_seconds=samples / rd.SAMPLE_RATE_HZ)
 
 
 def percent(part: float | None, digits: int = 2) -> str:
@@ -223,18 +238,19 @@ def agreement_table(results: list[Result]) -> list[str]:
     """Int8 against float of the same training."""
     lines = [
         "| int8 against float | unmatched events, % | same class, % | mF1 drop, points "
-        "| times real time |",
-        "| --- | --- | --- | --- | --- |",
+        "| beats withheld, signal bad | times real time |",
+        "| --- | --- | --- | --- | --- | --- |",
     ]
     for result in results:
         counts = result.agreement.gross.counts
         apart = counts.missed + counts.extra
-        ours = result.int8.gross.statistics["macro_f1"]
+        ours = result.decoded.gross.statistics["macro_f1"]
+        withheld = result.decoded.gross.counts.test - result.int8.gross.counts.test
         exact = result.float.gross.statistics["macro_f1"]
         drop = "-" if ours is None or exact is None else f"{100 * (exact - ours):.2f}"
         lines.append(
             f"| {result.name} | {percent(apart / (apart + counts.qrs.tp), 3)} "
-            f"| {percent(counts.agreement, 3)} | {drop} "
+            f"| {percent(counts.agreement, 3)} | {drop} | {withheld} "
             f"| {result.signal_seconds / result.seconds:.0f} |"
         )
     return lines
@@ -251,7 +267,7 @@ def record_table(result: Result) -> list[str]:
 
 def to_json(result: Result) -> dict[str, Any]:
     """All counts and rates."""
-    scores = ("int8", "float", "int8_with_vf", "float_with_vf", "agreement")
+    scores = ("int8", "float", "int8_with_vf", "float_with_vf", "decoded", "agreement")
     return {
         "net": result.name,
         "seconds": result.seconds,
