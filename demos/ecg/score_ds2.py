@@ -14,7 +14,6 @@ edgesparse[ecg], no torch. Every scoring of DS2 is counted in DS2.md before a re
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import hashlib
 import json
 import time
@@ -153,18 +152,19 @@ def core_beats(net: Net, record: Recording) -> Streamed:
         events += stream.push(record.samples[at : at + CHUNK])
     events += stream.flush()
     seconds = time.perf_counter() - begin
-    found = {(e.position, e.kind) for e in events if isinstance(e, Beat)}
+    length = len(record.samples)
+    beats = [e for e in events if isinstance(e, Beat)]
+    found = {(e.position, e.kind) for e in beats if e.position < length}
     runs = [e.outputs[0].reshape(-1, 4)[e.skip :] for e in events if isinstance(e, Run)]
     scale, zero = net.plan.outputs[0].scale, net.plan.outputs[0].zero_point
-    beats = ri.decode(np.concatenate(runs), ri.tables(scale, zero))
-    defined = list(zip(beats.position.tolist(), beats.kind.tolist(), strict=True))
+    decoded = ri.decode(np.concatenate(runs), ri.tables(scale, zero))
+    rows = (decoded.position, decoded.kind, decoded.vote / decoded.vote.sum(axis=1, keepdims=True))
+    rows = tuple(part[decoded.position < length] for part in rows)
+    defined = list(zip(rows[0].tolist(), rows[1].tolist(), strict=True))
     good = not any(isinstance(e, StateChange) for e in events)
     if not found <= set(defined) or (good and len(found) < len(defined)):
         raise ValueError(f"{net.name}, record {record.name}: core and decoder differ in beats")
-    share = beats.vote / beats.vote.sum(axis=1, keepdims=True)
     kept = np.array([beat in found for beat in defined], bool)
-    rows = (beats.position, beats.kind, share)
-    length = len(record.samples)
     reported = annotations(record.name, *(part[kept] for part in rows), length)
     return Streamed(reported, annotations(record.name, *rows, length), seconds)
 
