@@ -27,7 +27,7 @@ from edgesparse.verify import verify as verify_plan
 from needs import require
 from op_cases import CASES, Case
 from op_cases.parts import tensor
-from oracle import Oracle
+from oracle import tflite_oracle
 from test_import_recurrent import changed
 from test_import_tflite import read
 from test_stateful import stimulus
@@ -65,7 +65,7 @@ def test_a_stream_equals_the_oracle(name: str, models_dir: Path) -> None:
     """In the output and every tensor a step writes; and the output is not the same all the time."""
     data = read(models_dir.parent, name)
     done = conversion(models_dir / f"{name}.tflite")
-    oracle, session, stepwise = Oracle(data), Session(done.plan), Session(done.plan)
+    oracle, session, stepwise = tflite_oracle(data), Session(done.plan), Session(done.plan)
     names = done.plan.model.names
     assert names is not None
     feed = oracle.raw.tensors[oracle.raw.inputs[0]].name
@@ -135,7 +135,7 @@ def same_stream(case: Case, rng: np.random.Generator, runs: int = 12) -> tuple[i
     The NumPy definition, the interpreter and the C core beside one oracle.
     """
     model = case.tflite()
-    oracle, plan = Oracle(model), convert_model(model).plan
+    oracle, plan = tflite_oracle(model), convert_model(model).plan
     session, interpreter = Session(plan), Interpreter(plan.data)
     assert isinstance(case.op, Stateful)
     state = case.op.start(case.ins, case.outs)
@@ -238,7 +238,7 @@ def test_the_svdf_layers_of_a_keyword_model_equal_the_oracle(
     """Each by itself, and the three that follow each other; 300 runs, reset in the end."""
     require("oracle")
     model = cut(read_model(read(models_dir.parent, KEYWORD), KEYWORD), *layers)
-    plan, oracle = convert_model(model).plan, Oracle(model)
+    plan, oracle = convert_model(model).plan, tflite_oracle(model)
     assert {layer.kind for layer in plan.layers} == {"svdf"}
     session = Session(plan)
     feed, output = (oracle.raw.tensors[i].name
