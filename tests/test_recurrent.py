@@ -181,7 +181,7 @@ def test_sums_of_an_svdf_wrap_as_the_oracles_do() -> None:
     assert b.data is not None
     case = Case(ops.Svdf(state), (x, w, t, b), (y,), (data, w.data, time, b.data), "SVDF", options,
                 extra=(kept,), order=("x", "w", "t", "b", "s"), state=("s",))
-    oracle, session = Oracle(case.tflite()), Session(convert_model(case.tflite()).plan)
+    oracle, session = tflite_oracle(case.tflite()), Session(convert_model(case.tflite()).plan)
     signs = []
     for _ in range(12):
         expected = oracle.run({"x": data})["y"]
