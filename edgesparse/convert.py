@@ -62,8 +62,8 @@ class Conversion:
     """Per step: why its weights are stored as they are; empty for steps without weights."""
     quantization: QuantReport | None
     notes: tuple[str, ...] = ()
-    """What was chosen for a streaming plan and what stopped it from reusing more; what another keeps
-    from run to run."""
+    """What was chosen for a streaming plan and what stopped it from reusing more; what a plan of
+    another kind keeps from run to run."""
 
 
 def convert(

@@ -63,7 +63,7 @@ def stream_json(table: Stream | None) -> dict[str, Any] | None:
 
 
 def show_stream(table: Stream | None, notes: Sequence[str] = ()) -> None:
-    """How a plan streams, what was chosen and what stopped reuse, or what it keeps from run to run."""
+    """How a plan streams, what was chosen, what stopped reuse; or what it keeps from run to run."""
     if table is not None:
         _show_table(table)
     for note in notes:

@@ -42,7 +42,7 @@ class Lowered:
     views: dict[str, View] = field(default_factory=dict)
     outputs: list[str] = field(default_factory=list)
     rings: dict[str, Remembered] = field(default_factory=dict)
-    """By the tensor whose columns they are, or whose sums; or by the name of an operator's state."""
+    """By the tensor whose columns or sums they are, or by the name of an operator's state."""
     slots: dict[str, Slot] = field(default_factory=dict)
     """Tensors that are windows into a ring; they have no view."""
     stream: Stream | None = None
