@@ -109,7 +109,8 @@ def read(folder: Path, name: str) -> Recording:
 def read_net(models: Path, floats: Path, name: str) -> Net:
     """Convert the .tflite as `edgesparse convert --stream hop=8,frontend=ecg360,beats=yes` does."""
     path = models / f"{name}.tflite"
-    stream = StreamOptions(8, "continuous", rd.SAMPLE_RATE_HZ, "ecg360", beats=True)
+    stream = StreamOptions(
+        8, mode="continuous", rate=rd.SAMPLE_RATE_HZ, frontend="ecg360", beats=True)
     folded = load(floats / f"{name}.npz", SHAPES[name])
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     return Net(name, convert(path, options=Options(stream=stream)), folded, digest)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 
 from edgesparse.errors import BadInput, Unsupported
 from edgesparse.graph.ir import Graph, Tensor
@@ -36,6 +36,7 @@ class StreamOptions:
     """
 
     hop: int | None = None
+    _: KW_ONLY
     mode: str = "auto"
     phases: bool = True
     compact: bool = False
