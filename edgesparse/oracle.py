@@ -30,11 +30,16 @@ MICRO_ARENAS = (1 << 20, 1 << 24, 1 << 28)
 
 
 class Judge(Protocol):
-    """`name` says who it is; run() takes inputs and gives tensors by the importer's names."""
+    """`name` says who it is; run() takes inputs and gives tensors by the importer's names.
+
+    What the model keeps from run to run goes on until reset().
+    """
 
     name: str
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]: ...
+
+    def reset(self) -> None: ...
 
 
 class OracleRefused(BadInput):
@@ -173,6 +178,9 @@ class TfliteRuntime:
         return {tensors[i].name: self.interpreter.get_tensor(i)
                 for i in (*self.raw.inputs, *self._computed)}
 
+    def reset(self) -> None:
+        self.interpreter.reset_all_variables()
+
 
 class TfliteMicro:
     """tflite-micro; gives every tensor an operator computes."""
@@ -191,6 +199,9 @@ class TfliteMicro:
         _invoke(self)
         return {tensors[i].name: np.array(self.interpreter.GetTensor(i, 0)["tensor_data"])
                 for i in self._computed}
+
+    def reset(self) -> None:
+        self.interpreter.reset()
 
 
 def _computed(raw: RawModel) -> list[int]:
@@ -225,6 +236,9 @@ class NumpyReference:
             if uint8:
                 values[name] = flip(values[t]).view(np.uint8)
         return values
+
+    def reset(self) -> None:
+        self._model.reset()
 
 
 def _invoke(runtime: TfliteRuntime | TfliteMicro) -> None:

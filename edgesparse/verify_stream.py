@@ -39,7 +39,6 @@ from edgesparse.stimuli import stream_stimulus
 from edgesparse.streaming.events import Beat, Event, Run
 from edgesparse.streaming.extent import extents
 from edgesparse.streaming.reference import REFERENCE, ReferenceStream
-from edgesparse.streaming.simulate import keeps_state
 from edgesparse.streaming.source import along_time
 
 INT8_REFERENCE = "the NumPy reference on the graph as quantized"
@@ -90,13 +89,11 @@ class _Shape:
     columns     of the input
     stride      input columns from one output column to the next; 0: outputs are of the window
     incomplete  output columns at the start of a window that have not seen all of their past
-    in_turn     the model keeps a state: windows have to be all there are, in order
     """
 
     columns: int
     stride: int = 0
     incomplete: int = 0
-    in_turn: bool = False
 
 
 @dataclass(frozen=True)
@@ -118,6 +115,7 @@ def _model(plan: Plan, data: bytes, name: str, options: VerifyOptions) -> _Model
         source, called = imported.inputs[0], imported.output_names or imported.outputs
 
         def judged(window: Array) -> list[Array]:
+            judgement.judge.reset()  # an LSTM starts anew in every window
             x = as_user_gets(window, plan.inputs[0]).reshape(imported.tensors[source].shape)
             values = judgement.judge.run({source: x})
             return [values[t] for t in called]
@@ -153,11 +151,7 @@ def _shape(plan: Plan, graph: Graph) -> _Shape:
         if table.window != x.columns or [math.prod(s) for s in ours[1:]] != sizes:
             raise _other_model(graph, f"the plan's windows have {table.window} columns, those of "
                                f"the model {x.columns}, or its outputs have other sizes")
-        in_turn = keeps_state(graph)
-        if in_turn and table.hop != table.window:
-            raise BadInput(f"{graph.name} keeps a state of its own, and windows of the plan "
-                           f"overlap: convert it with a hop of {table.window}")
-        return _Shape(x.columns, in_turn=in_turn)
+        return _Shape(x.columns)
     known = extents(graph, x.name)
     found = [known.get(t) for t in graph.outputs]
     for extent, y, shape in zip(found, outputs, ours[1:]):
@@ -250,8 +244,6 @@ def _windows(plan: Plan, shape: _Shape, columns: Array, count: int) -> Iterator[
     """At most `count`, spread over the signal, the first and the last among them."""
     step = shape.stride or _table(plan).hop
     last = (len(columns) - shape.columns) // step
-    if shape.in_turn:
-        last = min(last, count - 1)
     for number in np.unique(np.linspace(0, last, count).round().astype(int)).tolist():
         yield _Window(step * number, shape.incomplete if number else 0)
 
