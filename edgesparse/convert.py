@@ -16,6 +16,7 @@ from edgesparse.mapping.assemble import assemble
 from edgesparse.mapping.lower import lower
 from edgesparse.mapping.memory import MemoryPlan
 from edgesparse.ops.history import History
+from edgesparse.ops.lstm import Lstm
 from edgesparse.passes.pipeline import CANONICAL, INT8, run_passes
 from edgesparse.plan.interpret import Interpreter
 from edgesparse.plan.model import Golden, PlanModel
@@ -61,7 +62,8 @@ class Conversion:
     """Per step: why its weights are stored as they are; empty for steps without weights."""
     quantization: QuantReport | None
     notes: tuple[str, ...] = ()
-    """What stopped a streaming plan from reusing more."""
+    """What was chosen for a streaming plan and what stopped it from reusing more; what a plan of
+    another kind keeps from run to run."""
 
 
 def convert(
@@ -87,6 +89,7 @@ def convert_model(
     low = lower(graph if stream is None else stream.graph)
     if stream is not None:
         low = replace(low, stream=stream.table)
+        options = replace(options, stream=stream.options)
     assembled = assemble(
         low, machine.name, _producer(), _options_text(options, quantization is not None),
         options.seed)
@@ -98,7 +101,7 @@ def convert_model(
     _check_fit(plan, machine)
     return Conversion(
         plan, graph, assembled.memory, assembled.reasons, quantization,
-        stream.notes if stream is not None else ())
+        stream.notes if stream is not None else _state_notes(graph))
 
 
 def int8_graph(data: bytes, name: str, options: Options) -> tuple[Graph, QuantReport | None]:
@@ -159,6 +162,15 @@ def _quantize(graph: Graph, options: Options) -> tuple[Graph, QuantReport]:
     ranges = calibrate(graph, options.calibration, options.method)
     quantized = quantize_graph(graph, ranges)
     return quantized, quantization_report(graph, quantized, options.calibration)
+
+
+def _state_notes(graph: Graph) -> tuple[str, ...]:
+    """An LSTM over a window may have been trained to start anew; its file does not say so."""
+    return tuple(
+        f"{node.name}: its state goes on from run to run, as in TFLite; reset() before each window "
+        "that stands for itself"
+        for node in graph.nodes
+        if isinstance(node.op, Lstm) and graph.tensors[node.inputs[0]].columns > 1)
 
 
 def _refuse_state(graph: Graph) -> None:

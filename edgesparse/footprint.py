@@ -6,13 +6,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from edgesparse.graph.ir import Graph
-from edgesparse.ops import Conv, FullyConnected
+from edgesparse.ops import Conv, FullyConnected, Lstm, Svdf
 from edgesparse.plan import model as pm
 from edgesparse.plan.places import extent
 from edgesparse.plan.plan import Plan
 from edgesparse.plan.stream_model import Stream
 from edgesparse.plan.stream_state import stream_state_bytes
 from edgesparse.plan.write import TRAILER
+
+WEIGHTS: tuple[tuple[tuple[type, ...], tuple[int, ...]], ...] = (
+    ((Conv, FullyConnected), (1,)), ((Lstm, Svdf), (1, 2)))
+"""Operators and which of their inputs are weights."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +60,8 @@ def model_cost(graph: Graph) -> tuple[int, int]:
     """(MACs of one run, weights) of a model as imported: before anything is folded."""
     macs = sum(node.op.macs(graph.ins(node), graph.outs(node)) for node in graph.nodes)
     weights = {
-        node.inputs[1] for node in graph.nodes if isinstance(node.op, (Conv, FullyConnected))}
+        name for node in graph.nodes for kinds, numbers in WEIGHTS if isinstance(node.op, kinds)
+        for name in (node.inputs[i] for i in numbers)}
     return macs, sum(graph.tensors[name].size for name in weights)
 
 
@@ -75,10 +80,12 @@ def flash_of(plan: Plan) -> Flash:
 
 def _parameter_bytes(step: pm.Step) -> int:
     arrays = []
-    if isinstance(step.source, pm.Mac):
-        arrays.append(step.source.bias)
-        if step.source.weights.row_order is not None:
-            arrays.append(step.source.weights.row_order)
+    for mac in pm.macs_of(step.source):
+        arrays.append(mac.bias)
+        if mac.weights.row_order is not None:
+            arrays.append(mac.weights.row_order)
+    if isinstance(step.source, pm.Svdf):
+        arrays += [step.source.time, step.source.bias]
     for stage in _stages(step):
         if isinstance(stage, pm.Requant):
             arrays += [stage.multiplier, stage.shift]

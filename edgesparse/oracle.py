@@ -30,11 +30,16 @@ MICRO_ARENAS = (1 << 20, 1 << 24, 1 << 28)
 
 
 class Judge(Protocol):
-    """`name` says who it is; run() takes inputs and gives tensors by the importer's names."""
+    """`name` says who it is; run() takes inputs and gives tensors by the importer's names.
+
+    What the model keeps from run to run goes on until reset().
+    """
 
     name: str
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]: ...
+
+    def reset(self) -> None: ...
 
 
 class OracleRefused(BadInput):
@@ -154,7 +159,7 @@ class TfliteRuntime:
         from tflite_runtime.interpreter import Interpreter, OpResolverType
 
         self.name = f"{ORACLE} {version('tflite-runtime')} BUILTIN_REF"
-        self._raw = raw
+        self.raw = raw
         self._computed = _computed(raw)
         try:
             self.interpreter = Interpreter(
@@ -166,12 +171,15 @@ class TfliteRuntime:
             raise OracleRefused(_one_line(error)) from error
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        tensors = self._raw.tensors
-        for index in self._raw.inputs:
+        tensors = self.raw.tensors
+        for index in self.raw.inputs:
             self.interpreter.set_tensor(index, inputs[tensors[index].name])
         _invoke(self)
         return {tensors[i].name: self.interpreter.get_tensor(i)
-                for i in (*self._raw.inputs, *self._computed)}
+                for i in (*self.raw.inputs, *self._computed)}
+
+    def reset(self) -> None:
+        self.interpreter.reset_all_variables()
 
 
 class TfliteMicro:
@@ -180,17 +188,20 @@ class TfliteMicro:
     def __init__(self, data: bytes, raw: RawModel) -> None:
         """Raises OracleRefused."""
         self.name = f"tflite-micro {version('tflite-micro')}"
-        self._raw = raw
+        self.raw = raw
         self._computed = _computed(raw)
         self.interpreter = _micro_interpreter(data)
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        tensors = self._raw.tensors
-        for position, index in enumerate(self._raw.inputs):
+        tensors = self.raw.tensors
+        for position, index in enumerate(self.raw.inputs):
             self.interpreter.set_input(inputs[tensors[index].name], position)
         _invoke(self)
         return {tensors[i].name: np.array(self.interpreter.GetTensor(i, 0)["tensor_data"])
                 for i in self._computed}
+
+    def reset(self) -> None:
+        self.interpreter.reset()
 
 
 def _computed(raw: RawModel) -> list[int]:
@@ -225,6 +236,9 @@ class NumpyReference:
             if uint8:
                 values[name] = flip(values[t]).view(np.uint8)
         return values
+
+    def reset(self) -> None:
+        self._model.reset()
 
 
 def _invoke(runtime: TfliteRuntime | TfliteMicro) -> None:

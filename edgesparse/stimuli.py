@@ -9,6 +9,7 @@ import numpy as np
 
 from edgesparse.graph.ir import Array
 from edgesparse.plan.plan import IoInfo
+from edgesparse.signals.signal import MISSING
 
 OFF_GRID = 0.49
 """How far a float input may lie from a stored value, in steps, and still become it."""
@@ -34,6 +35,51 @@ def stimuli(
                 stored = _smooth(io.shape, rng)
             feeds.append(_real(stored, io, rng) if io.float_io else stored)
         yield feeds
+
+
+SHARES = (0.35, 0.15, 0.1, 0.05, 0.1, 0.05, 0.2)
+"""Of a stream signal: pulses, waves, noise, missing samples, one value, the ends of the range,
+pulses again."""
+PULSE, WIDTH = 300, 4
+"""Samples from pulse to pulse and half the width of one: a heart at 360 Hz, 72 a minute."""
+
+
+def stream_stimulus(shape: tuple[int, int], span: float, rng: np.random.Generator) -> Array:
+    """[count, channels] int16 to push, for every state a signal can be in.
+
+    span  of an ordinary signal: half the range of the model's input, in samples
+    """
+    count, channels = shape
+    ends = np.rint(np.cumsum(SHARES) * count).astype(int)
+    sizes = np.diff(ends, prepend=0)
+    parts = [
+        _pulses(sizes[0], span, rng), _waves(sizes[1], span, rng),
+        rng.normal(0, span / 2, sizes[2]), np.full(sizes[3], MISSING),
+        np.full(sizes[4], span / 3), np.where(np.arange(sizes[5]) // 90 % 2, -MISSING - 1,
+                                              MISSING + 1),
+        _pulses(sizes[6], span, rng)]
+    one = np.concatenate(parts)
+    signal = np.stack([np.roll(one, 7 * channel) for channel in range(channels)], axis=1)
+    stored: Array = np.clip(np.rint(signal), MISSING, -MISSING - 1).astype(np.int16)
+    return stored
+
+
+def _pulses(count: int, span: float, rng: np.random.Generator) -> Array:
+    """[count] float: a narrow and a wide bump every PULSE samples, in a little noise."""
+    time = np.arange(count) - np.arange(count) // PULSE * PULSE
+    narrow = np.exp(-0.5 * ((time - PULSE / 3) / WIDTH) ** 2)
+    wide = np.exp(-0.5 * ((time - 2 * PULSE / 3) / (5 * WIDTH)) ** 2)
+    found: Array = span * (0.4 * narrow + 0.1 * wide) + rng.normal(0, span / 200, count)
+    return found
+
+
+def _waves(count: int, span: float, rng: np.random.Generator) -> Array:
+    """[count] float: a slow and a faster wave that fill the range."""
+    time = np.arange(count)
+    slow, fast = rng.uniform(200, 600), rng.uniform(10, 40)
+    found: Array = span * (0.7 * np.sin(2 * np.pi * time / slow)
+                           + 0.5 * np.sin(2 * np.pi * time / fast))
+    return found
 
 
 def _smooth(shape: tuple[int, ...], rng: np.random.Generator) -> Array:

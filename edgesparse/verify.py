@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,6 +9,16 @@ from pathlib import Path
 
 import numpy as np
 
+from edgesparse.comparison import (
+    OUTPUT,
+    Compared,
+    Report,
+    StreamReport,
+    Tally,
+    VerifyOptions,
+    conversion_options,
+    source_note,
+)
 from edgesparse.convert import Options, int8_graph, is_float, read_file
 from edgesparse.errors import BadInput
 from edgesparse.graph.evaluate import evaluate
@@ -25,92 +33,9 @@ from edgesparse.plan.plan import IoInfo, Plan
 from edgesparse.runtime.session import Session, as_user_gets, quantize
 from edgesparse.stimuli import stimuli
 from edgesparse.streaming.simulate import keeps_state
+from edgesparse.verify_stream import INT8_REFERENCE, verify_stream
 
 INTERPRETER = "the NumPy interpreter of the plan"
-INT8_REFERENCE = "the NumPy reference on the graph as quantized"
-OUTPUT = "output"
-"""What stands for the layer of a plan's output as users get it."""
-
-
-@dataclass(frozen=True)
-class VerifyOptions:
-    """How to compare.
-
-    inputs       how many runs: both ends of the range, then noise and smooth signals in turn; a
-                 model that keeps state makes them one stream
-    calibration  of a model that edgesparse quantized: what it was quantized with, tensor name ->
-                 [samples, ...]; without it only the executors of the plan are compared
-    progress     called after each run
-    """
-
-    inputs: int = 32
-    seed: int = 0
-    backend: str = "portable"
-    calibration: Mapping[str, Array] | None = None
-    progress: Callable[[], None] = lambda: None
-
-
-@dataclass(frozen=True)
-class Difference:
-    """One element: ours is what the plan gave, theirs what the judge did."""
-
-    run: int
-    index: tuple[int, ...]
-    ours: float
-    theirs: float
-
-
-@dataclass(frozen=True)
-class Compared:
-    """One tensor over all runs.
-
-    tensor     the model's name of it
-    layer      the step of the plan that wrote it
-    elements   compared in all
-    differing  how many of them differ in any bit
-    """
-
-    tensor: str
-    layer: str
-    elements: int
-    differing: int
-    first: Difference | None
-
-
-@dataclass(frozen=True)
-class Report:
-    """What was compared and what came out.
-
-    judge         who the plan was compared with
-    notes         why not the oracle itself, where it is not; and what else limits the result
-    tensors       intermediate results, in the order of the steps, then the outputs
-    not_compared  results of the plan that the model does not have
-    sqnr_db       output name -> SQNR against float over the calibration samples; models that
-                  edgesparse quantized only
-    """
-
-    model: str
-    judge: str
-    notes: tuple[str, ...]
-    inputs: int
-    backend: str
-    tensors: tuple[Compared, ...]
-    not_compared: tuple[str, ...]
-    sqnr_db: Mapping[str, float]
-
-    @property
-    def differing(self) -> int:
-        return sum(compared.differing for compared in self.tensors)
-
-    @property
-    def passed(self) -> bool:
-        return self.differing == 0
-
-    @property
-    def first(self) -> Compared | None:
-        """The first tensor that differs, in the order of the steps."""
-        return next((compared for compared in self.tensors if compared.differing), None)
-
 
 Values = tuple[dict[int, Array], list[Array]]
 """Of one run: plan tensor number -> [columns, channels] int8, and the outputs as users get them."""
@@ -118,7 +43,9 @@ Executor = Callable[[list[Array]], Values]
 """Takes one array per plan input, int8 or, where the user's model has float32, float32."""
 
 
-def verify(plan: Plan, model: str | Path | bytes, options: VerifyOptions | None = None) -> Report:
+def verify(
+    plan: Plan, model: str | Path | bytes, options: VerifyOptions | None = None
+) -> Report | StreamReport:
     """Compare a plan with a .tflite model, byte for byte.
 
     Raises BadInput when the model is not one this plan can be compared with, or no oracle is
@@ -128,9 +55,15 @@ def verify(plan: Plan, model: str | Path | bytes, options: VerifyOptions | None 
     if options.inputs < 1:
         raise BadInput(f"inputs = {options.inputs}: at least 1 run is needed")
     data, name = read_file(model)
+    if plan.model.stream is not None:
+        return verify_stream(plan, data, name, options)
+    return _verify_windows(plan, data, name, options)
+
+
+def _verify_windows(plan: Plan, data: bytes, name: str, options: VerifyOptions) -> Report:
     imported = import_tflite(data, name)
     _check_same_interface(plan, imported)
-    notes = _source_note(plan, data, name)
+    notes = source_note(plan, data, name)
     if not is_float(run_passes(imported, CANONICAL)):
         judgement = judge_of(data, name)
         graph, _ = int8_graph(data, name, Options())
@@ -140,7 +73,7 @@ def verify(plan: Plan, model: str | Path | bytes, options: VerifyOptions | None 
         judge, notes = judgement.judge.name, (*notes, *judgement.notes)
         sqnr: Mapping[str, float] = {}
     elif options.calibration is not None:
-        graph, quantization = int8_graph(data, name, _options_of(plan, options.calibration))
+        graph, quantization = int8_graph(data, name, conversion_options(plan, options.calibration))
         counterparts = _counterparts(plan, graph, {t: t for t in graph.tensors})
         theirs = _evaluated(plan, graph, counterparts)
         judge = INT8_REFERENCE
@@ -157,18 +90,8 @@ def verify(plan: Plan, model: str | Path | bytes, options: VerifyOptions | None 
     return Report(name, judge, notes, options.inputs, options.backend, tensors, missing, sqnr)
 
 
-def _source_note(plan: Plan, data: bytes, name: str) -> tuple[str, ...]:
-    source = plan.model.source_sha256
-    if source and source != hashlib.sha256(data).digest():
-        return (f"the plan was made from another file than {name} (its SHA-256 differs)",)
-    return ()
-
-
 def _check_same_interface(plan: Plan, graph: Graph) -> None:
     """As many inputs and outputs, each with as many elements."""
-    if plan.model.stream is not None:
-        raise BadInput("the plan is a stream: its runs are no runs of the model; verify the plan "
-                       "that is converted without --stream")
     for what, ios, tensors in (("inputs", plan.inputs, graph.inputs),
                                ("outputs", plan.outputs, graph.outputs)):
         ours = [list(io.shape) for io in ios]
@@ -176,15 +99,6 @@ def _check_same_interface(plan: Plan, graph: Graph) -> None:
         if list(map(math.prod, ours)) != list(map(math.prod, theirs)):
             raise BadInput(f"the plan's {what} are {ours}, those of {graph.name} {theirs}: it is "
                            "no plan of this model; name the model it was converted from")
-
-
-def _options_of(plan: Plan, calibration: Mapping[str, Array]) -> Options:
-    """What the plan says it was quantized with, and the data it cannot carry."""
-    try:
-        stored = json.loads(plan.model.options)
-        return Options(calibration=calibration, method=str(stored["method"]))
-    except (ValueError, KeyError, TypeError) as error:
-        raise BadInput("the plan does not say how it was quantized; convert it again") from error
 
 
 # ---- which tensor is which --------------------------------------------------------------------
@@ -346,29 +260,6 @@ def _as_users_get(stored: Sequence[Array], ios: tuple[IoInfo, ...]) -> list[Arra
 # ---- comparing --------------------------------------------------------------------------------
 
 
-class _Tally:
-    """Running sums of one tensor."""
-
-    def __init__(self, tensor: str, layer: str) -> None:
-        self.tensor, self.layer = tensor, layer
-        self.elements = self.differing = 0
-        self.first: Difference | None = None
-
-    def add(self, run: int, ours: Array, theirs: Array) -> None:
-        """Both of one shape and type; floats are compared by their bits."""
-        self.elements += ours.size
-        raw = f"u{ours.dtype.itemsize}"
-        different = np.argwhere(np.ascontiguousarray(ours).view(raw)
-                                != np.ascontiguousarray(theirs).view(raw))
-        self.differing += len(different)
-        if len(different) and self.first is None:
-            index = tuple(int(i) for i in different[0])
-            self.first = Difference(run, index, float(ours[index]), float(theirs[index]))
-
-    def result(self) -> Compared:
-        return Compared(self.tensor, self.layer, self.elements, self.differing, self.first)
-
-
 def _compare(
     plan: Plan, executors: tuple[Executor, Executor], counterparts: Mapping[int, _Counterpart],
     options: VerifyOptions,
@@ -377,9 +268,9 @@ def _compare(
     ours, theirs = executors
     layers = {branch.output: layer.name for step, layer in zip(plan.model.steps, plan.layers)
               for branch in step.branches}
-    tallies = {n: _Tally(counterparts[n].name if n in counterparts else f"tensor {n}", layer)
+    tallies = {n: Tally(counterparts[n].name if n in counterparts else f"tensor {n}", layer)
                for n, layer in layers.items()}
-    outputs = [_Tally(io.name, OUTPUT) for io in plan.outputs]
+    outputs = [Tally(io.name, OUTPUT) for io in plan.outputs]
     rng = np.random.default_rng(options.seed)
     for run, feeds in enumerate(stimuli(plan.inputs, options.inputs, rng)):
         our_tensors, our_outputs = ours(feeds)

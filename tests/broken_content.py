@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from edgesparse.plan import model as pm
 from edgesparse.sparsity.formats import Bitmask, Bsr, DeltaCsr, Nm
-from plan_builder import WHOLE, PlanBuilder
+from plan_builder import WHOLE, Matrix, PlanBuilder, lstm, requant, stored, svdf
 from plan_changes import (
     ADD,
     ASR,
     AVG,
+    CELL_RING,
     CONV,
     COPY,
     DEPTHWISE,
+    HIDDEN_RING,
     HORIZONTAL,
+    LSTM,
     LUT,
     MEAN,
     MUL,
     POOL,
+    SVDF,
     TO_RING,
     Break,
+    V,
     array,
     both,
     branch,
@@ -30,9 +36,13 @@ from plan_changes import (
     geometry,
     group,
     index_of,
+    inner,
+    inner_geometry,
+    item,
     longer,
     part,
     repacked,
+    ring,
     shorter,
     source,
     stage,
@@ -69,6 +79,53 @@ def _one_wide_softmax(channels: int) -> pm.PlanModel:
     b.tail(pm.Load(), x, b.output(1, channels),
            pm.Softmax(multiplier=1 << 30, shift=20, diff_min=-99))
     return b.plan()
+
+
+def _other_rows(p: pm.PlanModel, name: str) -> pm.PlanModel:
+    """One Mac of the LSTM with 13 rows of weights."""
+    w = np.ones((13, 4 if name == "input" else 3), np.int8)
+    made = Matrix(stored(w), w).times(2 if name == "input" else 1, 0, np.zeros(13, np.int64))
+    return source(LSTM, **{name: made})(p)
+
+
+def _one_lstm(columns: tuple[int, int] = (1, 1), **place: Any) -> PlanBuilder:
+    """Of one unit, its rings of so many columns; it reads a tensor with this place."""
+    b = PlanBuilder()
+    x, between = b.input(1, 1), b.tensor(1, 1, **place)
+    b.tail(pm.Load(), x, between)
+    w = np.ones((4, 1), np.int8)
+    matrix = Matrix(stored(w), w)
+    made = lstm(b, between, (matrix, matrix), 0, np.random.default_rng(0))
+    b.tail(made, between, b.output(1, 1))
+    b.rings.clear()
+    b.ring(columns[0], 1)
+    b.ring(columns[1], 2)
+    return b
+
+
+def _one_svdf(columns: int = 1, **place: Any) -> pm.PlanModel:
+    b = PlanBuilder()
+    x, between = b.input(columns, 4), b.tensor(columns, 4, **place)
+    b.tail(pm.Load(), x, between)
+    w = np.ones((2, 4), np.int8)
+    made = svdf(b, between, Matrix(stored(w), w), 1, 3, np.random.default_rng(0))
+    feature = Matrix(stored(w), w).times(columns, 0, np.zeros(2, np.int64))
+    narrow = requant(np.array([2.0**-25]), 0)
+    b.tail(replace(made, feature=feature), between, b.output(1, 2), narrow)
+    return b.plan()
+
+
+def _columns(number: int) -> pm.PlanModel:
+    return _one_lstm((2, 1) if number == HIDDEN_RING else (1, 2)).plan()
+
+
+def _one_ring() -> pm.PlanModel:
+    return source(1, cell_ring=0)(_one_lstm().plan())
+
+
+def _scale_shift(p: Any, i: int, shift: int) -> pm.PlanModel:
+    scales = p.steps[LSTM].source.scales
+    return source(LSTM, scales=item(scales, i, replace(scales[i], shift=shift)))(p)
 
 
 BROKEN: dict[int, dict[str, Break]] = {
@@ -120,6 +177,37 @@ BROKEN: dict[int, dict[str, Break]] = {
         "writes before": source(COPY, out_offset=55),
         "writes after": source(COPY, out_offset=61),
         "a product that wraps": source(COPY, dims=(1 << 31, 1 << 31, 4)),
+    },
+    35: {
+        "input has two taps": inner_geometry(LSTM, "input", kernel_w=2, out_w=1),
+        "input has a stride": inner_geometry(LSTM, "input", stride_w=2, out_w=1),
+        "input in two rows": inner_geometry(LSTM, "input", in_h=2, in_w=1, out_h=2, out_w=1),
+        "input in groups": inner_geometry(LSTM, "input", groups=2),
+        "input in another layout": lambda p: _one_lstm(layout=pm.Layout.PLANAR).plan(),
+        "rows of input": lambda p: _other_rows(p, "input"),
+        "rows of recurrent": lambda p: _other_rows(p, "recurrent"),
+        "recurrent in groups": inner_geometry(LSTM, "recurrent", groups=3),
+        "no hidden_ring": source(LSTM, hidden_ring=5),
+        "no cell_ring": source(LSTM, cell_ring=5),
+        "hidden_ring of another size": source(LSTM, hidden_ring=1),
+        "cell_ring of another size": source(LSTM, cell_ring=1),
+        "cell_ring as wide as hidden_ring": ring(CELL_RING, channels=3),
+        "one ring for both": lambda p: _one_ring(),
+        "two columns of h": lambda p: _columns(HIDDEN_RING),
+        "two columns of c": lambda p: _columns(CELL_RING),
+    },
+    36: {
+        "two taps": inner_geometry(SVDF, "feature", kernel_w=2, pad_left=1),
+        "groups": inner_geometry(SVDF, "feature", groups=2),
+        "two columns": lambda p: _one_svdf(columns=2),
+        "input in another layout": lambda p: _one_svdf(layout=pm.Layout.C4),
+        "rows and channels": lambda p: both(
+            source(SVDF, bias=array(1, 2, 3)), branch(SVDF, 1, channels=1),
+            tensor(V, channels=1, pitch=1, shape=(1, 1)))(p),
+        "no ring": source(SVDF, ring=5),
+        "a ring of another size": source(SVDF, ring=CELL_RING),
+        "time": lambda p: source(SVDF, time=p.steps[SVDF].source.time[:-1])(p),
+        "time of fewer columns": lambda p: source(SVDF, time=p.steps[SVDF].source.time[:16])(p),
     },
     40: {
         "multiplier": lambda p: stage(CONV, 0, 0, multiplier=changed(
@@ -186,7 +274,34 @@ BROKEN: dict[int, dict[str, Break]] = {
         "multiplier": stage(MEAN, 0, 1, multiplier=(1 << 30) - 1),
         "diff_min and shift": stage(MEAN, 0, 1, diff_min=-2, shift=30),
     },
+    46: {
+        "seven scales": lambda p: source(LSTM, scales=p.steps[LSTM].source.scales[:-1])(p),
+        **{f"scale {i} {name}": (
+            lambda p, i=i, new=new: source(LSTM, scales=item(
+                p.steps[LSTM].source.scales, i,
+                replace(p.steps[LSTM].source.scales[i], **new)))(p))
+           for i in (0, 7) for name, new in (
+               ("multiplier", {"multiplier": -1}), ("shift", {"shift": 31}),
+               ("zero point", {"zero_point": 1}))},
+        "hidden multiplier": inner(LSTM, "hidden", multiplier=-1),
+        "hidden shift low": inner(LSTM, "hidden", shift=-32),
+        "hidden shift high": inner(LSTM, "hidden", shift=1),
+        "hidden zero point": inner(LSTM, "hidden", zero_point=128),
+        "cell_bits": source(LSTM, cell_bits=7),
+        "cell_clip": source(LSTM, cell_clip=-1),
+        "sums of input": lambda p: _scale_shift(p, 0, 20),
+        "sums of recurrent": lambda p: _scale_shift(p, 7, 20),
+        "a bias of recurrent": lambda p: inner(LSTM, "recurrent", bias=changed(
+            p.steps[LSTM].source.recurrent.bias, 11, (1 << 31) - 1 - (1 << 16)))(p),
+        "feature multiplier": inner(SVDF, "scale", multiplier=-1),
+        "feature zero point": inner(SVDF, "scale", zero_point=1),
+        "sums of feature": inner(SVDF, "scale", shift=20),
+        "sums over the past": stage(SVDF, 1, 0, shift=array(0, dtype=np.int8)),
+    },
     50: {
+        "recurrent cols": inner(LSTM, "recurrent", weights=pm.Weights(
+            rows=12, cols=4, groups=())),
+        "feature bias": inner(SVDF, "feature", bias=array(1)),
         "rows": weights(CONV, rows=13),
         "cols": weights(CONV, cols=13),
         "bias": lambda p: source(CONV, bias=p.steps[CONV].source.bias[:-1])(p),

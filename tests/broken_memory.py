@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from edgesparse.plan import model as pm
-from plan_builder import WHOLE, PlanBuilder, requant
+from plan_builder import WHOLE, Matrix, PlanBuilder, lstm, requant, stored, svdf
 from plan_changes import (
     ADD,
     APPENDED,
@@ -137,8 +137,8 @@ BROKEN: dict[int, dict[str, Break]] = {
         "no channel": ring(1, channels=0),
         "columns": ring(1, columns=(1 << 24) + 1),
         "channels": ring(1, channels=65536),
-        "reserved0": ring(1, reserved0=1),
-        "reserved1": ring(1, reserved1=1),
+        "use": ring(1, use=2),
+        "reserved": ring(1, reserved=1),
         "no room for heads": whole(state_bytes=7),
     },
     16: {
@@ -164,7 +164,7 @@ BROKEN: dict[int, dict[str, Break]] = {
         "a constant as output": io("outputs", 0, tensor=CONSTANT),
         "gaps": io("outputs", 0, tensor=HALVES),
         "layout": io("outputs", 0, tensor=C4),
-        "halo": both(tensor(Y, halo=1, offset=64), io("outputs", 0, tensor=Y)),
+        "halo": both(tensor(Y, halo=1, offset=144), io("outputs", 0, tensor=Y)),
         "overlap": io("inputs", 1, tensor=X),
         "scale 0": tensor(X, scale=0.0),
         "scale below 0": tensor(X, scale=-1.0),
@@ -225,6 +225,9 @@ BROKEN: dict[int, dict[str, Break]] = {
         "an operand under a pool": stage(*ADD, operand=SPREAD),
         "ring read and written": both(tensor(FRESH, zero_point=-3), tensor(
             VIEWED, columns=2, shape=(2, 4)), step(TO_RING, input=VIEWED)),
+        "the state of an Lstm as its input": lambda p: _state_used("input"),
+        "the state of an Lstm as its output": lambda p: _state_used("output"),
+        "the state of an Svdf as its input": lambda p: _past_as_input(),
     },
     25: {
         "the input": lambda p: step(
@@ -253,6 +256,27 @@ def _one_channel_repeated(channels: int) -> pm.PlanModel:
     b.step(pm.Load(), x, *[
         pm.Branch(first_channel=first, channels=half, output=b.output(1, half))
         for first in (0, half)])
+    return b.plan()
+
+
+def _state_used(as_what: str) -> pm.PlanModel:
+    """An LSTM of one unit whose input or output is the column of h."""
+    b = PlanBuilder()
+    x, y = b.input(1, 1), b.output(1, 1)
+    w = np.ones((4, 1), np.int8)
+    matrix = Matrix(stored(w), w)
+    made = lstm(b, x, (matrix, matrix), 0, np.random.default_rng(0))
+    view, append = b.view(made.hidden_ring, 1), b.append(made.hidden_ring, 1)
+    b.tail(made, view if as_what == "input" else x, append if as_what == "output" else y)
+    b.tail(pm.Load(), x, y)
+    return b.plan()
+
+
+def _past_as_input() -> pm.PlanModel:
+    b = PlanBuilder()
+    x, w = b.input(1, 4), np.ones((2, 4), np.int8)
+    made = svdf(b, x, Matrix(stored(w), w), 1, 1, np.random.default_rng(0))
+    b.tail(made, b.view(made.ring, 1), b.output(1, 2), requant(np.array([2.0**-25]), 0))
     return b.plan()
 
 

@@ -164,6 +164,8 @@ BROKEN: dict[int, dict[str, Break]] = {
         "odd window": _part("quality", missing_window=36),
         "window": _part("quality", missing_window=4104),
         "noise": _part("quality", noise_samples=(1 << 14) + 1),
+        "noise below nothing": _part("quality", noise_limit=9, noise_margin=10),
+        "missing below nothing": _part("quality", missing_most=9, missing_margin=10),
         **{name: _part("quality", **{name: BIG}) for name in (
             "flat_samples", "saturated_samples", "missing_run", "recover_samples",
             "settle_samples", "guard_samples")},

@@ -13,13 +13,16 @@ from edgesparse.quantize.fixedpoint import Rounding
 from edgesparse.sparsity.formats import Bitmask, Bsr, DeltaCsr, Dense, Nm
 from plan_builder import (
     WHOLE,
+    Matrix,
     PlanBuilder,
     add,
+    lstm,
     mac,
     random_weights,
     requant,
     scaled,
     stored,
+    svdf,
     values,
 )
 
@@ -32,7 +35,7 @@ def everything() -> pm.PlanModel:
     Steps by number: 0 Load into a ring; 1 Mac over the ring (dense, bitmask and BSR rows in
     another order); 2 depthwise Mac, PLAIN, with a pool; 3 horizontal Mac (N:M and delta-CSR rows)
     into two parts of one tensor, one by AddSingleRequant; 4 Load with Add, Mul, Lut, AvgPool;
-    5 Load in place; 6 Load with Mean and Softmax; 7 Copy.
+    5 Load in place; 6 Load with Mean and Softmax; 7 Copy; 8 Lstm; 9 Svdf with two branches.
     """
     rng = np.random.default_rng(7)
     b = PlanBuilder()
@@ -48,13 +51,14 @@ def everything() -> pm.PlanModel:
     b.tail(
         pm.Copy(dims=(15, 4), in_offset=3, in_strides=(4, -1), out_offset=56, out_strides=(-4, 1),
                 fill=True, fill_value=-5), x, reversed_x)
+    _recurrent(b, rng, fresh, b.outputs[0].tensor)
     plan = b.plan(
         config=0x1234, source_sha256=bytes(range(32)), producer="edgesparse", options="target=host",
-        golden=pm.Golden(seed=SEED, trace_crc=0, outputs=np.zeros(74, np.int8)),
+        golden=pm.Golden(seed=SEED, trace_crc=0, outputs=np.zeros(84, np.int8)),
         names=pm.Names(
             model="m", tensors=tuple(f"t{i}" for i in range(len(b.tensors))),
             steps=tuple(f"s{i}" for i in range(len(b.steps))), inputs=("x", "fresh"),
-            outputs=("y", "z"), labels=("é", "b")))
+            outputs=("y", "z", "h", "u", "v"), labels=("é", "b")))
     crc, outputs = Interpreter(write_plan(plan)).self_test_values(SEED)
     return replace(plan, golden=pm.Golden(seed=SEED, trace_crc=crc, outputs=outputs))
 
@@ -117,6 +121,22 @@ def _halves(b: PlanBuilder, rng: np.random.Generator, convolved: int, pooled: in
     b.tail(pm.Load(), len(b.tensors) - 1, b.output(1, 10), mean,
            pm.Softmax(multiplier=1 << 30, shift=20, diff_min=-99))
     assert b.tensors[convolved].place.halo == 1
+
+
+def _recurrent(b: PlanBuilder, rng: np.random.Generator, x: int, y: int) -> None:
+    """Steps 8 and 9; their outputs: 2 x 3, 1 x 2 and 1 x 2."""
+    w, r = random_weights(rng, 12, 4), random_weights(rng, 12, 3, 0.5)
+    matrices = (
+        Matrix(stored(w, (5, Dense()), (7, Bsr(4, 1))), w),
+        Matrix(stored(r, (6, Bitmask()), (6, DeltaCsr(4))), r))
+    b.tail(lstm(b, x, matrices, 7, rng, cell_bits=4, cell_clip=20000), x, b.output(2, 3))
+    f = random_weights(rng, 8, 10)
+    factor = np.array([2.0**-25])
+    b.step(
+        svdf(b, y, Matrix(stored(f), f), rank=2, memory=3, rng=rng), y,
+        pm.Branch(channels=2, output=b.output(1, 2), stages=(requant(factor, 1),)),
+        pm.Branch(first_channel=2, channels=2, output=b.output(1, 2), stages=(
+            requant(factor, -4, rounding=Rounding.SINGLE), pm.Clamp(qmin=-100, qmax=100))))
 
 
 def c_header(data: bytes) -> str:

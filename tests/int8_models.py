@@ -32,8 +32,10 @@ MODELS = (
         "conv2d_uns90_int8", "conv2d_uns90_int8_SP", "conv2d_2450_int8", "conv2d_b1480_int8",
         "conv2d_b1480_int8_SP", "dw_uns80_int8", "gru_unroll_uns0_int8", "mlp_b11680_int8",
         "mlp_b11680_int8_SP", "mlpPT_b11680_int8_SP", "mlp_uns80_int8_SP")),
+    "models/tflm/tflm_dtln_lstm", "models/tflm/tflm_mnist_lstm_int8",
+    "models/generated/legacy_lstm_int8",
 )
-"""The 43 int8 models; paths below the data root, without .tflite."""
+"""The 46 int8 models; paths below the data root, without .tflite."""
 
 ECG = "demo/ecg_c48_4x1_75"
 """The model of this repository's own demo; a path in the package."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -31,11 +31,21 @@ class PlanBuilder:
         self._ring_bytes = 0
         self._end = 0
 
-    def ring(self, columns: int, channels: int, zero_point: int = 0) -> int:
+    def ring(
+        self, columns: int, channels: int, zero_point: int = 0,
+        use: pm.RingUse = pm.RingUse.COLUMNS,
+    ) -> int:
         self.rings.append(pm.Ring(
-            offset=self._ring_bytes, columns=columns, channels=channels, zero_point=zero_point))
+            offset=self._ring_bytes, columns=columns, channels=channels, zero_point=zero_point,
+            use=use))
         self._ring_bytes += columns * channels
         return len(self.rings) - 1
+
+    def running(self, channels: int, fresh: int, columns: int, each: bool = False) -> pm.Running:
+        """With a ring of its own."""
+        made = pm.Running(ring=len(self.rings), each=each, fresh=fresh, columns=columns)
+        self.ring(4 + made.entries * made.entry_bytes, channels, use=pm.RingUse.SUMS)
+        return made
 
     def tensor(self, *shape: int, zero_point: int = 0, scale: float = 1.0, **place: Any) -> int:
         """A tensor in the arena, in bytes of its own; `place` fills fields of Place."""
@@ -148,6 +158,8 @@ def scratch_bytes(tensors: Sequence[pm.Tensor], step: pm.Step) -> int:
         if must_gather(g, place):
             columns = min(4, g.out_h * g.out_w)
             patches = round_up(columns * g.kernel_h * g.kernel_w * g.in_c, 4)
+    if isinstance(step.source, pm.Lstm):
+        patches = round_up(2 * step.source.recurrent.geometry.rows, 4)
     per_channel = {pm.MaxPool: 1, pm.Softmax: 1, pm.AvgPool: 4, pm.Mean: 4}
     return patches + max(
         sum(round_up(branch.channels * per_channel.get(type(stage), 0), 4)
@@ -199,6 +211,52 @@ def mac(
     fields.setdefault("in_c", w.shape[1])
     return pm.Mac(geometry=pm.Geometry(rows=w.shape[0], **fields), weights=weights,
                   bias=bias.astype(np.int32), bias_form=form)
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """Weights as they are stored, and in the order of output channels [rows, cols]."""
+
+    weights: pm.Weights
+    w: Array
+
+    def times(
+        self, columns: int, zero_point: int, bias: Array, form: pm.BiasForm = pm.BiasForm.FOLDED
+    ) -> pm.Mac:
+        """What multiplies each of so many columns."""
+        return mac(self.weights, self.w, bias, zero_point, bias_form=form, in_w=columns,
+                   out_w=columns)
+
+
+def lstm(
+    b: PlanBuilder, reads: int, matrices: tuple[Matrix, Matrix], zero_point: int, rng: Rng,
+    **more: Any,
+) -> pm.Lstm:
+    """Random scales that leave gates between open and shut; its rings are made."""
+    place = b.tensors[reads].place
+    (rows, channels), (_, units) = (m.w.shape for m in matrices)
+    gains = [*rng.uniform(0.5, 2, 4) / channels**0.5, *rng.uniform(0.5, 2, 4) / units**0.5]
+    forms = more.pop("forms", (pm.BiasForm.FOLDED, pm.BiasForm.PLAIN))
+    return pm.Lstm(
+        input=matrices[0].times(
+            place.columns, place.zero_point, rng.integers(-5000, 5000, rows), forms[0]),
+        recurrent=matrices[1].times(1, zero_point, np.zeros(rows, np.int64), forms[1]),
+        scales=tuple(scaled(0, gain) for gain in gains),
+        hidden=scaled(int(rng.integers(-20, 20)), rng.uniform(2.0**-24, 2.0**-22)),
+        hidden_ring=b.ring(1, units, zero_point), cell_ring=b.ring(1, 2 * units),
+        **{"cell_bits": 3, **more})
+
+
+def svdf(
+    b: PlanBuilder, reads: int, matrix: Matrix, rank: int, memory: int, rng: Rng
+) -> pm.Svdf:
+    rows, channels = matrix.w.shape
+    return pm.Svdf(
+        feature=matrix.times(1, b.tensors[reads].place.zero_point, np.zeros(rows, np.int64)),
+        scale=scaled(0, rng.uniform(1, 4) / channels**0.5),
+        time=rng.integers(-(2**15), 2**15, rows * memory).astype(np.int16),
+        bias=rng.integers(-(2**31), 2**31, rows // rank).astype(np.int32),
+        ring=b.ring(memory, 2 * rows))
 
 
 def requant(factors: Array, zero_point: int, **more: Any) -> pm.Requant:

@@ -16,8 +16,9 @@ Break = Callable[[Any], pm.PlanModel]
 
 # Tensors and steps of everything(), by name.
 X, FRESH, APPENDED, VIEWED, PLANAR, C4, HALVES, RESIDUAL, LEFT, RIGHT, SPREAD, CONSTANT = range(12)
-INPLACE, Y, Z = 12, 13, 14
-TO_RING, CONV, DEPTHWISE, HORIZONTAL, LOAD, IN_PLACE, MEAN, COPY = range(8)
+INPLACE, Y, Z, H, U, V = range(12, 18)
+TO_RING, CONV, DEPTHWISE, HORIZONTAL, LOAD, IN_PLACE, MEAN, COPY, LSTM, SVDF = range(10)
+HIDDEN_RING, CELL_RING, PAST_RING = 2, 3, 4
 ASR = (HORIZONTAL, 1, 0)
 ADD, MUL, LUT, AVG = ((LOAD, 0, s) for s in range(4))
 POOL = (DEPTHWISE, 0, 1)
@@ -60,6 +61,17 @@ def source(i: int, **new: Any) -> Break:
 
 def geometry(i: int, **new: Any) -> Break:
     return lambda p: source(i, geometry=replace(p.steps[i].source.geometry, **new))(p)
+
+
+def inner(i: int, name: str, **new: Any) -> Break:
+    """New fields of a table or struct of a source: a Mac of an Lstm, a Scaled."""
+    return lambda p: source(
+        i, **{name: replace(getattr(p.steps[i].source, name), **new)})(p)
+
+
+def inner_geometry(i: int, name: str, **new: Any) -> Break:
+    return lambda p: inner(
+        i, name, geometry=replace(getattr(p.steps[i].source, name).geometry, **new))(p)
 
 
 def weights(i: int, **new: Any) -> Break:

@@ -17,10 +17,24 @@ from edgesparse.graph.ir import Array
 from edgesparse.plan import model as pm
 from edgesparse.quantize.fixedpoint import Rounding
 from edgesparse.sparsity.formats import Bitmask, Bsr, DeltaCsr, Dense, Format, Nm
-from plan_builder import PlanBuilder, mac, random_weights, requant, scaled, stored, tight_pitch
+from plan_builder import (
+    Matrix,
+    PlanBuilder,
+    lstm,
+    mac,
+    random_weights,
+    requant,
+    scaled,
+    stored,
+    svdf,
+    tight_pitch,
+)
 
 Rng = np.random.Generator
 NEEDS_COLUMNS = (pm.MaxPool, pm.AvgPool, pm.Mean, pm.Softmax)
+
+PAST_GAIN = 2.0**-25
+"""From sums over the past of an Svdf, which are any int32, to int8; above 1/2 it may not be."""
 
 
 def random_plan(rng: Rng, steps: int = 0) -> pm.PlanModel:
@@ -113,7 +127,7 @@ class Grower:
     def first_stage(self, columns: int, channels: int, gain: float) -> pm.StageBody:
         """From sums to int8; gain: about what brings them into its range."""
         if self.chance(0.75):
-            gain = self.pick([gain, gain, gain * 30, 1.7])
+            gain = self.pick([gain, gain, gain * 30, 1.7 if gain > PAST_GAIN else gain])
             return requant(
                 self.per_channel(channels, gain / 2, gain * 2), self.zero_point(),
                 rounding=self.rounding(), **self.limits())
@@ -281,6 +295,37 @@ class Grower:
             w = (w * keep.reshape(rows, cols)).astype(np.int8)
         return w, Dense() if form.refusal(w) else form
 
+    def in_place_of_mac(self, reads: int, columns: int) -> int:
+        """The first columns of a tensor where a source with a state reads them."""
+        place = self.place(reads)
+        if place.layout is pm.Layout.NWC and place.columns == columns:
+            return reads
+        plain = self.b.tensor(columns, place.channels, zero_point=place.zero_point,
+                              pitch=place.channels + self.pick([0, 3]))
+        self.b.tail(pm.Copy(dims=(columns * place.channels,), in_strides=(1,), out_strides=(1,)),
+                    reads, plain)
+        return plain
+
+    def grow_lstm(self, reads: int) -> None:
+        columns = self.place(reads).columns if self.chance(0.7) else 1
+        reads = self.in_place_of_mac(reads, columns)
+        units = self.whole(1, 20)
+        matrices = [Matrix(*self.weights(4 * units, depth)[::-1])
+                    for depth in (self.place(reads).channels, units)]
+        source = lstm(
+            self.b, reads, (matrices[0], matrices[1]), self.zero_point(), self.rng,
+            forms=[pm.BiasForm(self.whole(0, 1)) for _ in range(2)], cell_bits=self.whole(0, 6),
+            cell_clip=self.pick([0, 0, 32767, self.whole(0, 32767)]), anew=self.chance(0.2))
+        output = self.new_tensor(columns, units)
+        self.finish(source, reads, [pm.Branch(channels=units, output=output)])
+
+    def grow_svdf(self, reads: int) -> None:
+        reads = self.in_place_of_mac(reads, 1)
+        rank, units = self.whole(1, 3), self.whole(1, 20)
+        w, weights = self.weights(rank * units, self.place(reads).channels)
+        source = svdf(self.b, reads, Matrix(weights, w), rank, self.whole(1, 9), self.rng)
+        self.finish(source, reads, self.branches(1, units, PAST_GAIN))
+
     def grow_load(self, reads: int) -> None:
         place = self.place(reads)
         channels = place.channels if place.channels > 1 else self.whole(1, 20)
@@ -336,7 +381,8 @@ class Grower:
             self.readable.append(self.b.view(ring, seen, self.whole(0, columns - seen)))
         for _ in range(steps):
             reads = self.pick([*self.readable[-3:], *self.unread[-3:]])
-            grow = self.pick([self.grow_mac] * 3 + [self.grow_load, self.grow_copy])
+            grow = self.pick([self.grow_mac] * 3 + [
+                self.grow_load, self.grow_copy, self.grow_lstm, self.grow_svdf])
             if reads in self.unread:
                 self.unread.remove(reads)
             grow(reads)

@@ -22,7 +22,8 @@ ZERO_POINT = -16
 SMALL_QUALITY = Quality(
     flat_range=3, flat_samples=20, saturation=30000, saturated_samples=5, missing_run=4,
     missing_window=32, missing_most=10, noise_samples=16, noise_limit=40000, recover_samples=9,
-    settle_samples=25, guard_samples=7)
+    settle_samples=25, guard_samples=7, noise_margin=9000,
+    missing_margin=4)
 
 
 def with_stream(plan: pm.PlanModel, stream: Stream) -> pm.PlanModel:

@@ -323,6 +323,8 @@ def test_a_budget_too_small_counts_every_run_and_changes_nothing(sources: Source
     found = lines(Ran("stream", sources.plan, "--source", sources.folder / "rec", "--json",
                       "--budget-ms", 1e-9))
     assert found[-1]["overruns"] == found[-1]["runs"] >= COUNT // 16
+    assert (found[-1]["samples"], found[-1]["missing"]) == (COUNT, 0)
+    assert found[-1]["signal_seconds"] == {"good": SECONDS}
     assert beats(found) == sources.beats
 
 

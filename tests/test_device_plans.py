@@ -37,6 +37,8 @@ PLANS = {
     "micro_speech": "models/tflm/tflm_micro_speech",
     "vww": "models/mlperf/mlperf_vww_int8",
     "lstm_s": "models/arm/arm_kws_lstm_s",
+    "mnist_lstm": "models/tflm/tflm_mnist_lstm_int8",
+    "legacy_lstm": "models/generated/legacy_lstm_int8",
     "conv2d_2450": "models/generated/conv2d_2450_int8",
 }
 SMALLEST = "models/tflm/tflm_hello_int8"

@@ -4,6 +4,7 @@ M55, byte for byte."""
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,12 +12,19 @@ import pytest
 
 from ecg_stream import ecg_plan, record
 from edgesparse.graph.ir import Array
+from edgesparse.mapping.assemble import assemble
+from edgesparse.mapping.lower import lower
+from edgesparse.plan.interpret import Interpreter
+from edgesparse.plan.model import Golden, RingUse
 from edgesparse.plan.plan import Plan
+from edgesparse.plan.write import write_plan
 from edgesparse.runtime.stream import Stream
 from edgesparse.streaming.events import Beat, Event
 from edgesparse.streaming.frontend import MISSING
+from edgesparse.streaming.plan import StreamOptions, streamed
 from edgesparse.streaming.reference import ReferenceStream
 from needs import require
+from streaming_nets import build
 from test_device_plans import BUILDS, array, ctest_on
 from test_house import only_one
 from test_stream_device import fnv
@@ -24,6 +32,8 @@ from test_stream_device import fnv
 ROOT = Path(__file__).resolve().parent.parent
 HEADERS = ROOT / "build" / "device-streams"
 HOPS = (8, 32)
+WINDOWS = "windows"
+"""A window with borders that pads, its mean over time from sums that are kept."""
 
 
 def signal_of(data_root: Path) -> Array:
@@ -33,6 +43,16 @@ def signal_of(data_root: Path) -> Array:
     signal[3400:3500] = MISSING
     signal[np.random.default_rng(1).random(len(signal)) < 0.005] = MISSING
     return signal
+
+
+def windows_plan() -> Plan:
+    made = streamed(build("strided", "same", 320), StreamOptions(16))
+    low = replace(lower(made.graph), stream=made.table)
+    model = assemble(low, "host", "test", "").model
+    assert {ring.use for ring in model.rings} == set(RingUse)
+    crc, outputs = Interpreter(write_plan(model)).self_test_values(5)
+    golden = Golden(seed=5, trace_crc=crc, outputs=outputs)
+    return Plan.from_bytes(write_plan(replace(model, golden=golden)))
 
 
 def reference(plan: Plan, signal: Array) -> list[Event]:
@@ -62,6 +82,8 @@ def headers(data_root: Path) -> Path:
     for hop in HOPS:
         events = reference(ecg_plan(hop), signal)
         texts[f"hop{hop}"] = header(f"hop{hop}", ecg_plan(hop), signal, events)
+    short = np.clip(signal[:1000] // 4, -128, 127)
+    texts[WINDOWS] = header(WINDOWS, windows_plan(), short, reference(windows_plan(), short))
     other = signal.copy()
     other[4000] += 9
     texts["wrong_signal"] = header("wrong_signal", ecg_plan(32), other, events)
@@ -88,5 +110,6 @@ def test_the_ecg_stream_gives_the_results_of_the_reference(machine: str, headers
         found = re.search(rf"stream_hop{hop}: 5400 samples, (\d+) beats, 0 differing", printed)
         assert found is not None
         assert int(found[1]) > 10
+    assert f"stream_{WINDOWS}: 1000 samples, 0 beats, 0 differing" in printed
     assert re.findall(r"FAILED (stream_\w+): \d+ beats, the results", printed) == [
         "stream_wrong_signal"]

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from edgesparse.plan.interpret import POISON, Interpreter
-from edgesparse.plan.model import Golden
+from edgesparse.plan.model import Golden, PlanModel
 from edgesparse.plan.plan import Plan
 from edgesparse.plan.write import write_plan
 from edgesparse.runtime.session import Session
-from plan_builder import values
 from random_plans import random_plan
+from running_plans import noise, random_running_plan
 
 RUNS = 3
 HEADER = Path(__file__).parents[1] / "native" / "tests" / "plans_random.h"
@@ -25,20 +25,18 @@ both roundings, every layout in and out."""
 
 
 def inputs_of(plan: Plan, rng: np.random.Generator) -> list[np.ndarray]:
-    return [values(rng, *io.shape) for io in plan.inputs]
+    return [noise(rng, *io.shape) for io in plan.inputs]
 
 
-def check(seed: int) -> None:
+def check(seed: int, model: PlanModel, rng: np.random.Generator, runs: int = RUNS) -> None:
     """All steps' results of a few runs, and at the end every byte of the arena but scratch:
     halos hold zero points, and nothing is written where nothing should be."""
-    rng = np.random.default_rng(seed)
-    model = random_plan(rng)
     data = write_plan(model)
     plan = Plan.from_bytes(data)
     session, reference = Session(plan), Interpreter(data)
     scratch = min(
         (s.scratch_offset for s in model.steps if s.scratch_bytes), default=model.arena_bytes)
-    for _ in range(RUNS):
+    for _ in range(runs):
         x = inputs_of(plan, rng)
         session.native.arena[model.state_bytes :] = POISON
         expected, found = reference.run_traced(x), session.run_traced(x)
@@ -52,7 +50,16 @@ def check(seed: int) -> None:
 @pytest.mark.parametrize("block", range(8))
 def test_core_equals_interpreter(block: int) -> None:
     for seed in range(block * 25, block * 25 + 25):
-        check(seed)
+        rng = np.random.default_rng(seed)
+        check(seed, random_plan(rng), rng)
+
+
+@pytest.mark.parametrize("block", range(4))
+def test_sums_that_are_kept_equal_the_interpreters(block: int) -> None:
+    """Long enough that most windows are full and columns leave them."""
+    for seed in range(block * 25, block * 25 + 25):
+        rng = np.random.default_rng(seed)
+        check(seed, random_running_plan(rng), rng, 20)
 
 
 def golden_plan(seed: int) -> bytes:

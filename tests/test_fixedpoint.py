@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+import re
+import zlib
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,6 +25,7 @@ from edgesparse.quantize.fixedpoint import (
     saturating_rounding_doubling_high_mul,
 )
 from edgesparse.quantize.gemmlowp import exp_on_negative_values, one_over_one_plus_x, reciprocal
+from edgesparse.quantize.gemmlowp16 import GATE_BITS, logistic, tanh
 
 INT32 = st.integers(-(2**31), 2**31 - 1)
 EDGES = np.array([-(2**31), -(2**31) + 1, -(2**30), -3, -2, -1, 0, 1, 2, 3, 2**30, 2**31 - 1])
@@ -140,3 +144,26 @@ def test_reciprocals_are_right_to_seven_digits() -> None:
     scale, bits = reciprocal(x, 12)
     assert np.abs(scale / 2.0**31 * 2.0**-bits * (x * 2.0**-19) - 1).max() < 3e-8
     assert scale.min() >= 2**30 - 64
+
+
+# ---- int16 --------------------------------------------------------------------------------------
+
+EVERY_INT16 = np.arange(-(2**15), 2**15)
+
+
+def test_logistic_and_tanh_of_int16_are_near_the_real_ones() -> None:
+    real = 1 / (1 + np.exp(-EVERY_INT16 * 2.0 ** (GATE_BITS - 15)))
+    assert np.abs(logistic(EVERY_INT16) - real * 2**15).max() < 7
+    for bits in range(7):
+        real = np.tanh(EVERY_INT16 * 2.0 ** (bits - 15))
+        assert np.abs(tanh(EVERY_INT16, bits) - real * 2**15).max() < 13
+
+
+def test_the_core_has_the_same_logistic_and_tanh() -> None:
+    """Every value of both, by the checksum that native/tests/test_q15.c compares with."""
+    crc = zlib.crc32(logistic(EVERY_INT16).astype("<i2").tobytes())
+    for bits in range(7):
+        crc = zlib.crc32(tanh(EVERY_INT16, bits).astype("<i2").tobytes(), crc)
+    core = Path(__file__).parents[1] / "native" / "tests" / "test_q15.c"
+    (expected,) = re.findall(r"expected = (0x\w+);", core.read_text())
+    assert crc == int(expected, 16)

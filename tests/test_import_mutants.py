@@ -24,7 +24,7 @@ SOURCES = (
     "generated/conv1d_uns80_int8_SP", "generated/gru_unroll_uns0_int8",
     "mp/mp_feedback_tensor_test_model", "mww/mww_v2_vad", "pcg/pcg_mfcc_int8",
     "pcg/pcg_oldmodels_mfcc_float16", "tflm/tflm_audio_preproc_int8", "tflm/tflm_hello_float",
-    "tflm/tflm_hello_int8",
+    "tflm/tflm_hello_int8", "tflm/tflm_keyword_scrambled", "tflm/tflm_mnist_lstm_int8",
 )
 SECONDS = 2.0
 """Far over the 25 ms that the slowest of these takes, on any machine."""

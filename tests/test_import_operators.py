@@ -26,7 +26,7 @@ from one_operator import (
     real,
     weights,
 )
-from oracle import Oracle
+from oracle import tflite_oracle
 from tflite_builder import Call, Options, build
 
 
@@ -41,7 +41,7 @@ def agrees(model: bytes, ulps: float = 0) -> Graph:
         inputs[name] = (
             rng.integers(-128, 128, tensor.shape).astype(np.int8) if tensor.dtype == "int8"
             else rng.normal(size=tensor.shape).astype(np.float32))
-    expected, values = Oracle(model).run(inputs), evaluate(graph, inputs)
+    expected, values = tflite_oracle(model).run(inputs), evaluate(graph, inputs)
     for name, value in expected.items():
         if name in values:
             np.testing.assert_allclose(values[name], value, rtol=ulps, atol=ulps)

@@ -23,7 +23,7 @@ from edgesparse.importers.tflite_sparsity import (
     decode_sparse,
 )
 from edgesparse.ops import Conv, FullyConnected
-from oracle import Oracle
+from oracle import tflite_oracle
 from test_import_tflite import random_inputs, read
 from tflite_builder import Call, Dimension, Sparsity, build
 
@@ -124,7 +124,7 @@ def test_the_oracle_decodes_random_layouts_alike() -> None:
             ["x"], ["y"],
             {"stored": (Sparsity(order, dimensions, layout.block_map), values)},
         )
-        found = Oracle(model).run({"x": np.zeros(dense.shape, np.float32)})["wide"]
+        found = tflite_oracle(model).run({"x": np.zeros(dense.shape, np.float32)})["wide"]
         np.testing.assert_array_equal(found, dense)
         if dense.shape[0] == 1:
             graph = import_tflite(model, "densify")
@@ -167,7 +167,7 @@ def test_all_tensors_of_a_public_sparse_model_decode_as_in_the_oracle(data_root:
     data = read(data_root, "mp/mp_face_detection_full_range_sparse")
     raw = read_model(data, "face")
     image = raw.tensors[raw.inputs[0]]
-    expected = Oracle(data).run({image.name: np.zeros(image.shape, np.float32)})
+    expected = tflite_oracle(data).run({image.name: np.zeros(image.shape, np.float32)})
     densify = [op for op in raw.operators if op.name == "DENSIFY"]
     assert len(densify) == 46
     for op in densify:

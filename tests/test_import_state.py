@@ -18,7 +18,7 @@ from edgesparse.ops import History
 from edgesparse.runtime.session import Session
 from edgesparse.streaming.simulate import Simulator
 from one_operator import Q, act, ints, real
-from oracle import Oracle
+from oracle import tflite_oracle
 from tflite_builder import Call, Options, build
 
 ZERO_POINT = Q.zero_point[0]
@@ -121,7 +121,7 @@ class Ring:
 )
 def test_a_ring_buffer_is_the_past_of_its_input(ring: Ring, columns: int) -> None:
     data = ring.model()
-    graph, oracle = import_tflite(data, "ring"), Oracle(data)
+    graph, oracle = import_tflite(data, "ring"), tflite_oracle(data)
     verify(graph)
     assert [n.op for n in graph.nodes if isinstance(n.op, History)] == [History(columns)]
     model, session = Simulator(graph), Session(convert(data))
@@ -132,7 +132,7 @@ def test_a_ring_buffer_is_the_past_of_its_input(ring: Ring, columns: int) -> Non
         np.testing.assert_array_equal(model.run({"x": x})["h"], expected)
         np.testing.assert_array_equal(session.run(x), expected)
     session.reset()
-    np.testing.assert_array_equal(session.run(x), Oracle(data).run({"x": x})["h"])
+    np.testing.assert_array_equal(session.run(x), tflite_oracle(data).run({"x": x})["h"])
 
 
 def changed(ring: Ring, *, drop: str = "", add: tuple[Call, ...] = (), **by_code: Call) -> Ring:
@@ -286,7 +286,7 @@ def rounded(source: Quant = Q, between: Quant = Q) -> bytes:
 
 def test_a_float_state_of_int8_columns_is_their_past() -> None:
     data = rounded()
-    graph, oracle = import_tflite(data, "model"), Oracle(data)
+    graph, oracle = import_tflite(data, "model"), tflite_oracle(data)
     model, session = Simulator(graph), Session(convert(data))
     rng = np.random.default_rng(2)
     for _ in range(12):
@@ -312,7 +312,7 @@ def test_a_float_model_with_state_imports_and_is_not_quantized() -> None:
             [Tensor("h0", (), "other"),
              Tensor("c", (1, 4, 1, 3), "float32", None, np.zeros((1, 4, 1, 3), np.float32))],
             START))
-    model, oracle = Simulator(import_tflite(data, "model")), Oracle(data)
+    model, oracle = Simulator(import_tflite(data, "model")), tflite_oracle(data)
     rng = np.random.default_rng(3)
     for _ in range(9):
         x = rng.normal(size=(1, 2, 1, 3)).astype(np.float32)
@@ -339,7 +339,7 @@ def test_a_uint8_output_is_the_int8_result_plus_128() -> None:
     plan = convert(data)
     (out,) = plan.outputs
     assert (out.name, out.uint8_io, out.float_io) == ("u", True, False)
-    found, expected = Session(plan).run(x), Oracle(data).run({"x": x})["u"]
+    found, expected = Session(plan).run(x), tflite_oracle(data).run({"x": x})["u"]
     assert isinstance(found, np.ndarray)
     assert found.dtype == expected.dtype == np.uint8
     np.testing.assert_array_equal(found, expected)

@@ -13,7 +13,7 @@ from edgesparse.graph.ir import Array, Graph
 from edgesparse.graph.verify import verify
 from edgesparse.importers.tflite import check_tflite, import_tflite
 from edgesparse.ops import Dequantize
-from oracle import MicroOracle, Oracle
+from oracle import micro_oracle, tflite_oracle
 
 INT8 = (
     "cases/tflite/b16", "cases/tflite/b16d", "cases/tflite/cr", "cases/tflite/mu",
@@ -46,9 +46,10 @@ HYBRID = ("mlperf/mlperf_ad_ToyCar_dynrange", "mlperf/mlperf_kws_dscnn_fp32",
           "pcg/pcg_lmfe_default")
 """Float activations, int8 weights: TFLite quantizes their activations as it runs."""
 
-STATEFUL = ("lyra/lyra_soundstream_encoder", "mww/mww_okay_nabu", "mww/mww_v2_alexa",
-            "mww/mww_v2_experiments_hey_peppa_pig", "mww/mww_v2_vad")
-"""They keep their own ring buffers: tests/test_stateful.py."""
+STATEFUL = ("generated/legacy_lstm_int8", "lyra/lyra_soundstream_encoder", "mww/mww_okay_nabu",
+            "mww/mww_v2_alexa", "mww/mww_v2_experiments_hey_peppa_pig", "mww/mww_v2_vad",
+            "tflm/tflm_dtln_lstm", "tflm/tflm_mnist_lstm_int8")
+"""They keep a state of their own: tests/test_stateful.py, tests/test_recurrent.py."""
 
 LSTM = {"UNIDIRECTIONAL_SEQUENCE_LSTM"}
 REFUSED: dict[str, tuple[set[str], str]] = {
@@ -64,8 +65,7 @@ REFUSED: dict[str, tuple[set[str], str]] = {
     "generated/conv2d_uns0_int16x8": (
         {"CONV_2D", "DEQUANTIZE", "FULLY_CONNECTED", "MEAN", "QUANTIZE", "SOFTMAX"}, "int16"),
     "generated/gru_uns0_fp32": ({"WHILE"}, "loops"),
-    "generated/legacy_lstm_fp32": (LSTM, "recurrent"),
-    "generated/legacy_lstm_int8": (LSTM, "recurrent"),
+    "generated/legacy_lstm_fp32": (LSTM, "float32"),
     "generated/legacy_lstm_state_fp32": ({"WHILE"}, "loops"),
     "mp/mp_3in3out_model_swaps_input_2_and_0": ({"graph"}, "no operators"),
     "mp/mp_face_detection_full_range_sparse": (
@@ -79,10 +79,8 @@ REFUSED: dict[str, tuple[set[str], str]] = {
             "Energy", "FftAutoScale", "FilterBank", "FilterBankLog",
             "FilterBankSpectralSubtraction", "FilterBankSquareRoot", "PCAN", "Rfft", "Window")},
         "custom"),
-    "tflm/tflm_dtln_lstm": (LSTM, "recurrent"),
-    "tflm/tflm_keyword_scrambled": ({"QUANTIZE", "SOFTMAX", "SVDF", "graph input"}, "int16"),
-    "tflm/tflm_mnist_lstm_fp32": (LSTM, "recurrent"),
-    "tflm/tflm_mnist_lstm_int8": (LSTM, "recurrent"),
+    "tflm/tflm_keyword_scrambled": ({"QUANTIZE", "SOFTMAX", "graph input"}, "int16"),
+    "tflm/tflm_mnist_lstm_fp32": (LSTM, "float32"),
     "tflm/tflm_seanet_add0": ({"ADD", "graph input"}, "int16"),
     "tflm/tflm_seanet_conv0": ({"CONV_2D", "graph input"}, "int16"),
     "tflm/tflm_seanet_conv10": ({"CONV_2D", "graph input"}, "int16"),
@@ -162,7 +160,7 @@ def test_int8_model_equals_the_oracle_in_every_tensor(
     graph = import_tflite(data, name)
     verify(graph)
     judged = STAND_INS.get(name, name)
-    oracle = (MicroOracle if name == ONLY_TFLM else Oracle)(read(data_root, judged))
+    oracle = (micro_oracle if name == ONLY_TFLM else tflite_oracle)(read(data_root, judged))
     names = same_tensors(import_tflite(read(data_root, judged), judged), graph)
     rng = np.random.default_rng(1)
     for _ in range(2):
@@ -196,7 +194,7 @@ def test_float_model_equals_the_oracle_up_to_rounding(model: tuple[str, bytes]) 
     verify(graph)
     inputs = random_inputs(graph, np.random.default_rng(2))
     values = evaluate(graph, inputs)
-    expected = Oracle(data).run(inputs)
+    expected = tflite_oracle(data).run(inputs)
     compared = [tensor for tensor in expected if tensor in values]
     assert set(graph.outputs) <= set(compared)
     for tensor in compared:
@@ -216,7 +214,7 @@ def test_hybrid_model_imports_with_its_weights_dequantized(model: tuple[str, byt
     inputs = random_inputs(graph, np.random.default_rng(3))
     values = evaluate(graph, inputs)
     (output,) = graph.outputs
-    expected = Oracle(data).run(inputs)[output]
+    expected = tflite_oracle(data).run(inputs)[output]
     assert np.abs(values[output] - expected).max() < 0.05 * np.abs(expected).max()
 
 

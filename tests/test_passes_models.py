@@ -14,7 +14,7 @@ from edgesparse.importers.tflite import import_tflite
 from edgesparse.ops import Conv, FullyConnected
 from edgesparse.passes.pipeline import run_passes
 from graph_builder import compare, operators, random_inputs
-from oracle import Oracle
+from oracle import tflite_oracle
 
 GOLDEN = Path(__file__).parent / "golden" / "passes_models.txt"
 
@@ -130,7 +130,7 @@ def test_channels_that_are_left_are_those_of_the_oracle(
 ) -> None:
     """Straight against the runtime: every tensor of its name, the kept channels of it."""
     path = next(data_root.glob(f"*/*/{name}.tflite"))
-    oracle, graph = Oracle(path.read_bytes()), optimized[name]
+    oracle, graph = tflite_oracle(path.read_bytes()), optimized[name]
     compared = set()
     for seed in range(2):
         inputs = random_inputs(np.random.default_rng(seed), graph)

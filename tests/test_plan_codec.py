@@ -46,7 +46,8 @@ CLASSES = {
 } | {"Plan": pm.PlanModel}
 del CLASSES["PlanModel"]
 ENUMS = {e.__name__: e for e in (
-    pm.DType, pm.Layout, pm.RingRole, pm.Encoding, pm.BiasForm, Rounding, stream_model.StreamMode)}
+    pm.DType, pm.Layout, pm.RingRole, pm.RingUse, pm.Encoding, pm.BiasForm, Rounding,
+    stream_model.StreamMode)}
 
 
 def full_plan() -> pm.PlanModel:
@@ -82,7 +83,8 @@ def full_plan() -> pm.PlanModel:
         pm.Branch(channels=16, output=y, stages=(
             requant(rng.random(16) / 100, 5),
             pm.MaxPool(window=window, **WHOLE), pm.AvgPool(window=window, **WHOLE),
-            pm.Mean(in_zero_point=1, scaled=scaled(-3, 0.5), rounding=Rounding.SINGLE, **WHOLE),
+            pm.Mean(in_zero_point=1, scaled=scaled(-3, 0.5), rounding=Rounding.SINGLE, **WHOLE,
+                    running=pm.Running(ring=1, each=True, fresh=1, columns=5)),
             pm.Softmax(multiplier=1 << 30, shift=20, diff_min=-99))),
         pm.Branch(first_channel=16, channels=4, output=z, stages=(
             pm.AddSingleRequant(
@@ -376,6 +378,7 @@ def test_an_unknown_enum_value_is_named_by_its_invariant() -> None:
         data[at] = before
     assert found == {
         ("I-5", "bool"), ("I-11", "Layout"), ("I-11", "DType"), ("I-14", "RingRole"),
+        ("I-15", "RingUse"),
         ("I-41", "Rounding"), ("I-50", "BiasForm"), ("I-52", "Encoding"),
         ("I-70", "StreamMode")}
 

@@ -18,7 +18,7 @@ from edgesparse.passes.fold_constants import fold_constants
 from edgesparse.quantize.calibrate import DEFAULT_METHOD
 from edgesparse.verify import VerifyOptions, verify
 from needs import require
-from oracle import Oracle
+from oracle import tflite_oracle
 from quantize_inputs import SOURCES
 from quantize_table import METHODS, reports
 from tflite_builder import Call, build
@@ -70,7 +70,7 @@ def test_the_float_graph_equals_tflite(models_dir: Path, data_root: Path, name: 
     _require_inputs()
     data = read(models_dir, name)
     graph = fold_constants(import_tflite(data, name))
-    oracle = Oracle(twin(graph) if name in HYBRID else data)
+    oracle = tflite_oracle(twin(graph) if name in HYBRID else data)
     _, inputs = SOURCES[name].halves(data_root)
     for sample in inputs[:4]:
         x = {graph.inputs[0]: sample.reshape(graph.tensors[graph.inputs[0]].shape)}
@@ -87,7 +87,7 @@ def test_a_hybrid_model_is_what_tflite_computes_up_to_its_own_rounding(
     graph = fold_constants(import_tflite(data, name))
     last = graph.producer[graph.outputs[0]]
     logits = last.inputs[0] if isinstance(last.op, Softmax) else graph.outputs[0]
-    oracle = Oracle(data)
+    oracle = tflite_oracle(data)
     _, inputs = SOURCES[name].halves(data_root)
     signal = noise = 0.0
     for sample in inputs[:8]:

@@ -12,12 +12,16 @@ import pytest
 from command_line import Ran
 from edgesparse._native import lib
 from edgesparse.errors import NativeError
+from edgesparse.graph.ir import Array
+from edgesparse.plan.model import RingUse
 from edgesparse.plan.plan import Plan
+from edgesparse.plan.stream_state import ALIGN, stream_state_bytes
 from edgesparse.plan.write import write_plan
 from edgesparse.runtime.native import NativePlan, NativeSession
 from edgesparse.runtime.session import quantize
 from edgesparse.stimuli import stimuli
-from int8_models import JUDGED, converted, model_path
+from edgesparse.streaming.frontend import MISSING
+from int8_models import ECG, JUDGED, converted, model_path
 
 GUARD = 64
 WORD = 4
@@ -28,14 +32,18 @@ PATTERNS = (0x5A, -0x5B)
 
 @pytest.fixture
 def plan(request: pytest.FixtureRequest, data_root: Path, tmp_path: Path) -> Plan:
-    """The plan of a model as `edgesparse convert` wrote it, its RAM as printed on stdout."""
+    """The plan of a model as `edgesparse convert` wrote it, its RAM and state as printed."""
+    model, *stream = request.param
     path = tmp_path / "model.esp"
-    ran = Ran("convert", model_path(data_root, request.param), "-o", path)
+    options = ("--stream", *stream) if stream else ()
+    ran = Ran("convert", model_path(data_root, model), "-o", path, *options)
     assert ran.code == 0, ran.err
     plan = Plan.load(path)
-    printed = re.search(r"^RAM +([\d,]+) bytes", ran.out, re.MULTILINE)
+    printed = re.search(
+        r"^RAM +([\d,]+) bytes(?:, ([\d,]+) of them kept from run to run)?", ran.out, re.MULTILINE)
     assert printed is not None
-    assert int(printed[1].replace(",", "")) == plan.ram_bytes
+    assert [int((number or "0").replace(",", "")) for number in printed.groups()] == [
+        plan.ram_bytes, plan.model.state_bytes]
     return plan
 
 
@@ -49,13 +57,13 @@ def write_inputs(session: NativeSession, plan: Plan, seed: int) -> None:
 def steps_at_the_end(native: NativePlan, plan: Plan) -> set[int]:
     """The steps that change one of the last WORD bytes of the arena.
 
-    What the caller writes there does not count. Each run starts with one byte value all over the
-    arena; a step that writes just this value is seen in the other run.
+    What the caller writes there does not count. Each run starts with one byte value all behind the
+    state; a step that writes just this value is seen in the other run.
     """
     found: set[int] = set()
     for pattern in PATTERNS:
         session = NativeSession(native)
-        session.arena[4 * len(plan.model.rings) :] = pattern
+        session.arena[plan.model.state_bytes :] = pattern
         write_inputs(session, plan, seed=1)
         before = session.arena[-WORD:].copy()
         for step in range(len(plan.model.steps)):
@@ -86,9 +94,62 @@ def assert_ram_is_exact(plan: Plan) -> None:
     assert steps_at_the_end(native, plan) != set()
 
 
-@pytest.mark.parametrize("plan", JUDGED, indirect=True)
+@pytest.mark.parametrize("plan", [(name,) for name in JUDGED], indirect=True, ids=JUDGED)
 def test_ram_is_exact(plan: Plan) -> None:
     assert_ram_is_exact(plan)
+
+
+STREAMED = (
+    (ECG, "hop=8,mode=continuous"), (ECG, "hop=8,frontend=ecg360,beats=yes"),
+    (ECG, "hop=8,mode=incremental"), (ECG, "hop=12"),
+    ("models/mlperf/mlperf_strm_ww_old_int8", "hop=1"),
+    ("models/generated/conv1d_uns80_int8", "auto"))
+
+
+@pytest.mark.parametrize("plan", STREAMED, indirect=True, ids=[option for _, option in STREAMED])
+def test_ram_of_a_stream_is_exact(plan: Plan) -> None:
+    assert_ram_is_exact(plan)
+    assert_state_is_used(plan)
+
+
+def assert_state_is_used(plan: Plan) -> None:
+    """Pushing samples writes every byte of every ring, and the last ALIGN of the state; what is
+    behind them, up to one alignment, is of no part. (Of sums over a window the totals are not
+    looked at: their high bytes change too seldom.)"""
+    rings, stream = plan.model.rings, plan.model.stream
+    assert stream is not None
+    ends = [r.offset + r.columns * r.channels for r in rings]
+    starts = [r.offset + 4 * r.channels * (r.use is RingUse.SUMS) for r in rings]
+    assert 0 <= stream.state_offset - max(ends) < ALIGN
+    end = stream.state_offset + stream_state_bytes(
+        stream, plan.inputs[0].shape[-1], plan.outputs[0].shape[-1] - 1)
+    assert plan.model.state_bytes == end
+    kept = []
+    for pattern in PATTERNS:
+        session = NativeSession(NativePlan(plan.data), plan.ram_bytes, GUARD)
+        for start, past in zip(starts, ends):
+            session.arena[start:past] = pattern
+        before = session.arena[: plan.model.state_bytes].copy()
+        session.push(noise_with_gaps(plan), lambda _: None)
+        assert session.intact()
+        kept.append(session.arena[: plan.model.state_bytes] == before)
+    assert not kept[0][end - ALIGN : end].all()
+    untouched = kept[0] & kept[1]
+    assert [untouched[start:past].sum() for start, past in zip(starts, ends)] == [0] * len(rings)
+
+
+def noise_with_gaps(plan: Plan) -> Array:
+    """[n, channels] int16 that fill every ring, with missing samples."""
+    stream = plan.model.stream
+    assert stream is not None
+    # Rings hold a window at most; without windows, columns of layers of stride 8 at most.
+    columns = 2 * stream.window or 8 * max(r.columns for r in plan.model.rings)
+    decimation = stream.front_end.decimation if stream.front_end else 1
+    shape = (columns * decimation, plan.inputs[0].shape[-1])
+    rng = np.random.default_rng(2)
+    samples = rng.integers(-128, 128, shape).astype(np.int16)
+    samples[rng.random(len(samples)) < 0.05] = MISSING
+    return samples
 
 
 def test_an_end_that_no_step_uses_is_noticed(data_root: Path) -> None:

@@ -22,12 +22,13 @@ from edgesparse.graph.text import to_text
 from edgesparse.graph.verify import verify
 from edgesparse.importers.tflite import import_tflite
 from edgesparse.ops import Conv, History
+from edgesparse.oracle import TfliteRuntime
 from edgesparse.plan.interpret import Interpreter
 from edgesparse.runtime.session import Session
 from edgesparse.streaming.simulate import Simulator
 from edgesparse.verify import OUTPUT, VerifyOptions
 from edgesparse.verify import verify as verify_plan
-from oracle import Oracle
+from oracle import tflite_oracle
 from test_import_tflite import read
 
 STEPS = 300
@@ -76,7 +77,7 @@ def test_a_stream_equals_the_oracle_in_output_and_every_tensor(
     name: str, converted: Conversion, models_dir: Path
 ) -> None:
     data = read(models_dir.parent, name)
-    plan, oracle = converted.plan, Oracle(data)
+    plan, oracle = converted.plan, tflite_oracle(data)
     (user,) = (io.name for io in plan.outputs)
     feed = oracle.raw.tensors[oracle.raw.inputs[0]].name
     whole, stepwise = Session(plan), Session(plan)
@@ -131,7 +132,7 @@ def test_reset_restores_the_start(name: str, converted: Conversion, models_dir: 
     session.reset()
     start = session.run_traced(x[0])
     assert any((on[n] != start[n]).any() for n in on), "what came before makes no difference here"
-    oracle = Oracle(read(models_dir.parent, name))
+    oracle = tflite_oracle(read(models_dir.parent, name))
     feed = oracle.raw.tensors[oracle.raw.inputs[0]].name
     for column, y in zip(x, first, strict=True):
         np.testing.assert_array_equal(oracle.run({feed: column})[plan.outputs[0].name], y)
@@ -168,10 +169,10 @@ def test_the_imported_graph_equals_the_oracle(name: str, models_dir: Path) -> No
     graph = import_tflite(data, name)
     verify(graph)
     assert graph.uint8_outputs == (True,)
-    assert_stream(graph, Oracle(data), 30, tensors=3 * MWW[name])
+    assert_stream(graph, tflite_oracle(data), 30, tensors=3 * MWW[name])
 
 
-def assert_stream(graph: Graph, oracle: Oracle, steps: int, tensors: int) -> None:
+def assert_stream(graph: Graph, oracle: TfliteRuntime, steps: int, tensors: int) -> None:
     """int8 graph and oracle side by side from the start, in every tensor that both have."""
     model = Simulator(graph)
     (name,) = graph.inputs
@@ -197,7 +198,7 @@ def lyra_input(steps: int) -> Array:
 
 def test_lyra_int8_operators_are_exact_and_its_float_part_is_near(models_dir: Path) -> None:
     data = read(models_dir.parent, LYRA)
-    graph, oracle = import_tflite(data, LYRA), Oracle(data)
+    graph, oracle = import_tflite(data, LYRA), tflite_oracle(data)
     verify(graph)
     assert sum(isinstance(node.op, History) for node in graph.nodes) == 14
     model = Simulator(graph)
@@ -235,7 +236,7 @@ def same_integers(graph: Graph, values: Mapping[str, Array]) -> int:
 def test_lyra_states_are_the_oracles(models_dir: Path) -> None:
     """Every result of a CONCATENATION with a state, from the oracle's own new columns."""
     data = read(models_dir.parent, LYRA)
-    graph, oracle = import_tflite(data, LYRA), Oracle(data)
+    graph, oracle = import_tflite(data, LYRA), tflite_oracle(data)
     past: dict[str, Array] = {}
     for x in lyra_input(30):
         values = oracle.run({graph.inputs[0]: x})
@@ -265,7 +266,7 @@ def test_an_oracle_starts_anew(models_dir: Path) -> None:
     data = read(models_dir.parent, "mww/mww_v2_vad")
     graph = import_tflite(data, "vad")
     (name,) = graph.inputs
-    first, other = Oracle(data), Oracle(data)
+    first, other = tflite_oracle(data), tflite_oracle(data)
     x = stimulus(graph.tensors[name].shape, 6, seed=5)
     h = "model/stream_3/concat"
     runs = [first.run({name: v})[h] for v in x]

@@ -15,12 +15,14 @@ from edgesparse.errors import BadInput, Unsupported
 from edgesparse.graph.ir import Graph
 from edgesparse.mapping.assemble import assemble
 from edgesparse.mapping.lower import lower
+from edgesparse.ops import AvgPool
 from edgesparse.plan.plan import Plan
 from edgesparse.plan.stream_model import Stream, StreamMode
 from edgesparse.plan.write import write_plan
 from edgesparse.streaming.events import Run
 from edgesparse.streaming.plan import StreamOptions, streamed
 from edgesparse.streaming.simulate import Simulator
+from graph_builder import GraphBuilder
 from streaming_nets import build
 
 
@@ -96,6 +98,41 @@ def test_the_ecg_model_is_continuous(hop: int) -> None:
     assert again.plan.data == made.plan.data
 
 
+# ---- the hop of the model ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("net", "padding", "stride"), [
+    ("conv_pool", "same", 32), ("strided", "causal", 16), ("tcn", "valid", 1),
+    ("ds_cnn", "same", 4), ("ecg_c48", "valid", 8)])
+def test_without_a_hop_it_is_the_total_stride(net: str, padding: str, stride: int) -> None:
+    graph = build(net, padding, 1440, head=False)
+    made = streamed(graph, StreamOptions())
+    assert made.table.hop == made.options.hop == stride
+    assert made.notes[0].startswith(f"hop {stride} was chosen")
+    assert not any("multiple" in note for note in made.notes)
+    if stride > 1:
+        assert any("multiple" in note for note in streamed(graph, StreamOptions(stride // 2)).notes)
+
+
+def test_a_layer_that_keeps_nothing_does_not_make_the_hop_longer() -> None:
+    """A pool of the whole window has a stride of it, and one column."""
+    b = GraphBuilder(np.random.default_rng(3))
+    y = b.conv(b.input(1, 40, 2), 4, (1, 3), stride=(1, 2))
+    graph = b.graph(b.apply(AvgPool((1, 19), (1, 19)), y))
+    assert streamed(graph, StreamOptions(mode="incremental")).table.hop == 2
+
+
+@pytest.mark.parametrize("text", ["auto", "mode=auto", "hop=8"])
+def test_convert_says_which_hop_it_chose(text: str, tmp_path: Path) -> None:
+    out = tmp_path / "s.esp"
+    ran = Ran("convert", ECG, "-o", out, "--stream", text)
+    assert ran.code == 0
+    said = " ".join(ran.out.split())
+    assert "a run takes 8 columns" in said
+    assert ("hop 8 was chosen: the model's total stride" in said) == (text != "hop=8")
+    assert out.read_bytes() == es.convert(ECG, options=es.Options(stream=StreamOptions(8))).data
+
+
 # ---- refusals ------------------------------------------------------------------------------------
 
 
@@ -158,13 +195,22 @@ def test_convert_says_what_stops_reuse(tmp_path: Path) -> None:
     assert any("multiple of 8" in note for note in notes)
     shown = Ran("convert", ECG, "-o", tmp_path / "s.esp", "--stream", "hop=12")
     assert "not continuous" in shown.out
+    assert "kept 2 times" in " ".join(shown.out.split())
+    small = Ran("convert", ECG, "-o", tmp_path / "s.esp", "--stream", "hop=12,phases=no", "--json")
+    assert small.json["state_bytes"] < ran.json["state_bytes"]
+    compact = Ran(
+        "convert", ECG, "-o", tmp_path / "s.esp", "--stream", "hop=12,compact=yes", "--json")
+    assert compact.json["state_bytes"] < ran.json["state_bytes"]
+    assert any("computed in full" in note and "multiple of 8" in note
+               for note in small.json["notes"])
 
 
 @pytest.mark.parametrize(("text", "said"), [
     ("8", "'8' is not understood"), ("hop=8,hop=9", "'hop=9' is not understood"),
-    ("hop=8,speed=1", "'speed=1' is not understood"), ("mode=auto", "hop=N is missing"),
+    ("hop=8,speed=1", "'speed=1' is not understood"), ("hop=8,auto", "'auto' is not understood"),
     ("hop=8.5", "a whole number is allowed"), ("hop=8,rate=x", "a number is allowed"),
-    ("hop=8,beats=maybe", "yes or no is allowed"), ("", "'' is not understood")])
+    ("hop=8,beats=maybe", "yes or no is allowed"),
+    ("hop=8,phases=2", "yes or no is allowed"), ("", "'' is not understood")])
 def test_a_stream_option_that_is_none_is_refused(text: str, said: str, tmp_path: Path) -> None:
     ran = Ran("convert", ECG, "-o", tmp_path / "s.esp", "--stream", text)
     assert ran.code == 2
@@ -176,11 +222,3 @@ def test_a_plan_without_a_stream_says_none(tmp_path: Path) -> None:
     ran = Ran("convert", ECG, "-o", tmp_path / "p.esp", "--json")
     assert ran.json["stream"] is None
     assert ran.json["notes"] == []
-
-
-def test_a_stream_is_not_verified_against_windows(tmp_path: Path) -> None:
-    path = tmp_path / "s.esp"
-    es.convert(ECG, options=es.Options(stream=StreamOptions(8))).save(path)
-    ran = Ran("verify", path, "--against", ECG)
-    assert ran.code == 2
-    assert "converted without --stream" in " ".join(ran.err.split())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -12,7 +13,9 @@ from ecg_stream import MODEL, definition, ecg_plan, record
 from edgesparse.convert import Options, int8_graph
 from edgesparse.graph.evaluate import evaluate
 from edgesparse.graph.ir import Array, Graph
+from edgesparse.plan.plan import Plan
 from edgesparse.plan.stream_model import StreamMode
+from edgesparse.plan.write import write_plan
 from edgesparse.runtime.stream import Stream
 from edgesparse.streaming.events import Beat, Event, Run, SignalState, StateChange
 from edgesparse.streaming.frontend import MISSING, AdcInput, FrontEndState, ecg360
@@ -232,6 +235,27 @@ def test_noise_that_hides_the_signal_is_said_so(normal: Array) -> None:
     events = streamed(np.round(signal).astype(np.int16))
     assert [c.state for c in changes_of(events)] == [SignalState.NOISY, SignalState.GOOD]
     assert not [b for b in beats_of(events) if 2340 <= b.position < 5000]
+
+
+@pytest.mark.parametrize("what", ["noise", "missing"])
+def test_a_signal_at_a_limit_does_not_make_the_state_flicker(what: str) -> None:
+    """Three minutes of noise, some half seconds of it above the limit, some below; or of one
+    sample in five missing by chance, which is the limit."""
+    rng = np.random.default_rng(3)
+    noise = rng.normal(0, 102 if what == "noise" else 20, 180 * SECONDS).round().astype(np.int16)
+    if what == "missing":
+        noise[rng.random(len(noise)) < 0.2] = MISSING
+    plan = ecg_plan()
+    stream = plan.model.stream
+    assert stream is not None
+    assert stream.quality is not None
+    bare = replace(stream, quality=replace(stream.quality, noise_margin=0, missing_margin=0))
+    without = Plan.from_bytes(write_plan(replace(plan.model, stream=bare, golden=None)))
+    changes, many = (changes_of(Stream(p).push(noise)) for p in (plan, without))
+    assert {change.state.name for change in many} == {"GOOD", "NOISY" if what == "noise" else
+                                                      "MISSING"}
+    assert len(changes) <= 5
+    assert len(many) > 60
 
 
 @pytest.mark.parametrize("number", [101, 106, 119, 203, 223])

@@ -82,11 +82,13 @@ def random_quality(rng: np.random.Generator) -> Quality:
     def some(limit: int) -> int:
         return int(rng.integers(0, limit))
 
-    return Quality(
+    quality = Quality(
         flat_range=some(5), flat_samples=some(40), saturation=20000 + some(20000),
         saturated_samples=some(12), missing_run=some(9), missing_window=8 * some(6),
         missing_most=some(12), noise_samples=some(30), noise_limit=some(50000),
         recover_samples=1 + some(20), settle_samples=some(60), guard_samples=some(30))
+    return replace(quality, noise_margin=some(quality.noise_limit // 4 + 1),
+                   missing_margin=some(quality.missing_most // 4 + 1))
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -97,7 +99,7 @@ def test_any_quality(seed: int) -> None:
     stream = full.stream
     model = continuous_plan(
         rng, front_end=stream.front_end, beats=stream.beats, quality=random_quality(rng))
-    events = check(model, random_signal(rng, 3000), (1, 9, 200))
+    events = check(model, random_signal(rng, 4000), (1, 9, 200))
     assert sum(isinstance(e, StateChange) for e in events) > 10
 
 
@@ -202,6 +204,8 @@ def test_the_reference_can_fail() -> None:
         replace(spec, quality=replace(spec.quality, guard_samples=300)),
         replace(spec, quality=replace(spec.quality, settle_samples=300)),
         replace(spec, quality=replace(spec.quality, recover_samples=10)),
+        replace(spec, quality=replace(spec.quality, noise_margin=0)),
+        replace(spec, quality=replace(spec.quality, missing_margin=0)),
     )
     expected = comparable(ReferenceStream(write_plan(model)).push(signal[:, None].tolist()))
     for changed in changes:

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -45,6 +45,7 @@ class Call:
     outputs: tuple[str, ...]
     options: Options | None = None
     version: int = 1
+    intermediates: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -72,11 +73,13 @@ def build(
     outputs: Sequence[str],
     sparsity: Mapping[str, tuple[Sparsity, np.ndarray]] | None = None,
     start: tuple[Sequence[Tensor], Sequence[Call]] | None = None,
+    variables: Collection[str] = (),
 ) -> bytes:
     """Return the model's bytes.
 
     sparsity  layout and stored values of sparse constants
     start     tensors and calls of a second subgraph, for CALL_ONCE
+    variables tensors that are state
     """
     sparsity = sparsity or {}
     b = flatbuffers.Builder(1024)
@@ -85,7 +88,8 @@ def build(
     stored = [sparsity[t.name][1] if t.name in sparsity else t.data for t in every]
     buffers = [_buffer(b, None), *(_buffer(b, data) for data in stored)]
     tables = [
-        _tensor(b, t, i + 1, sparsity[t.name][0] if t.name in sparsity else None)
+        _tensor(b, t, i + 1, sparsity[t.name][0] if t.name in sparsity else None,
+                t.name in variables)
         for i, t in enumerate(every)
     ]
     kinds = list(dict.fromkeys((c.code, c.version) for c in (*calls, *more_calls)))
@@ -157,7 +161,9 @@ def _buffer(b: flatbuffers.Builder, data: np.ndarray | None) -> int:
     return _table(b, tflite.Buffer, Data=vector)
 
 
-def _tensor(b: flatbuffers.Builder, t: Tensor, buffer: int, sparsity: Sparsity | None) -> int:
+def _tensor(
+    b: flatbuffers.Builder, t: Tensor, buffer: int, sparsity: Sparsity | None, variable: bool
+) -> int:
     quantization = None
     if t.quant is not None:
         quantization = _table(
@@ -174,6 +180,7 @@ def _tensor(b: flatbuffers.Builder, t: Tensor, buffer: int, sparsity: Sparsity |
         Buffer=buffer,
         Quantization=quantization,
         Sparsity=None if sparsity is None else _sparsity(b, sparsity),
+        IsVariable=variable or None,
     )
 
 
@@ -219,6 +226,8 @@ def _operator(b: flatbuffers.Builder, c: Call, code: int, number: Mapping[str, i
         Outputs=_ints(b, [number[n] for n in c.outputs]),
         BuiltinOptionsType=kind,
         BuiltinOptions=options,
+        Intermediates=(
+            _ints(b, [number[n] for n in c.intermediates]) if c.intermediates else None),
     )
 
 

@@ -19,17 +19,20 @@ from numpy.typing import NDArray
 
 from demos.ecg import data, evaluate
 from demos.ecg import reference_integer as ri
-from demos.ecg.net import SHAPES, EcgNet, Folded, Shape, fold, run_folded
+from demos.ecg.folded import SHAPES, Folded, Shape, run_folded, save
+from demos.ecg.net import EcgNet
+from demos.ecg.recipe import Recipe, add_recipe, recipe_of
+from demos.ecg.split import DS1, FOLDS
 from demos.ecg.train import (
     LOG,
-    Recipe,
-    add_recipe,
+    averaged,
     dense,
     export,
+    finished,
     kept,
-    recipe_of,
     score,
     set_up,
+    teachers_of,
     tuned,
 )
 
@@ -40,7 +43,7 @@ SHOWN = ("qrs_se", "qrs_pp", "v_se", "v_pp", "v_ap", "s_se", "s_pp", "s_ap", "n_
 class Experiment:
     """What one run of this command trains.
 
-    dense_folder, tuned_folder  checkpoints of the two phases; made where missing
+    dense_folder, tuned_folder, folder  checkpoints of the three phases; made where missing
     teachers                    dense C24 nets of the same fold that teach the second phase
     """
 
@@ -50,22 +53,32 @@ class Experiment:
     teachers: int
     dense_folder: Path
     tuned_folder: Path
+    folder: Path
 
     def net(self, train: list[data.Record], k: int, seed: int) -> EcgNet:
         """The net of one fold, trained on these records unless it is there already."""
 
-        def first(shape: Shape, seed: int) -> EcgNet:
-            path = self.dense_folder / f"dense_{shape.widths[-1]}_{k}_{seed}.pt"
-            return kept(path, shape, lambda: dense(train, shape, self.recipe, seed))
-
-        def second() -> EcgNet:
-            teachers = [first(SHAPES["ecg_c24_dense"], s) for s in range(self.teachers)]
-            return tuned(first(self.shape, seed), train, self.recipe, seed, teachers)
+        def first(shape: Shape, name: str, how: Recipe, seed: int) -> EcgNet:
+            path = self.dense_folder / f"{name}_{shape.widths[-1]}_{k}_{seed}.pt"
+            return kept(path, shape, lambda: dense(train, shape, how, seed))
 
         if self.only_dense:
-            return first(self.shape, seed)
-        name = f"{'x'.join(map(str, dataclasses.astuple(self.shape)[1:]))}_{self.shape.widths[-1]}"
-        return kept(self.tuned_folder / f"tuned_{name}_{k}_{seed}.pt", self.shape, second)
+            return first(self.shape, "dense", self.recipe, seed)
+        teachers = teachers_of(self.recipe, self.teachers, first)
+        parts = [*map(str, dataclasses.astuple(self.shape)[1:]), str(self.shape.widths[-1])]
+        name = f"{'x'.join(parts)}_{k}_{seed}.pt"
+
+        def second() -> EcgNet:
+            start = first(self.shape, "dense", self.recipe, seed)
+            return tuned(start, train, self.recipe, seed, teachers)
+
+        def third() -> EcgNet:
+            return averaged(pruned, train, self.recipe, seed, teachers)
+
+        pruned = kept(self.tuned_folder / f"tuned_{name}", self.shape, second)
+        if not self.recipe.soup:
+            return pruned
+        return kept(self.folder / f"soup_{name}", self.shape, third)
 
 
 def line(gross: dict[str, Any]) -> str:
@@ -102,8 +115,12 @@ def main() -> None:
     parser.add_argument("--folds", type=int, nargs="+", default=range(4), help="0 .. 3, all")
     parser.add_argument("--only-dense", action="store_true", help="score after the first phase")
     parser.add_argument("--int8", action="store_true", help="also export and score as int8")
+    parser.add_argument(
+        "--export", type=Path, help="folder for the nets of the folds: score_ds2 --records folds"
+    )
     parser.add_argument("--work", type=Path, default=Path("build/ecg"))
     parser.add_argument("--dense-name", help="experiment whose dense nets to start from")
+    parser.add_argument("--tuned-name", help="experiment whose second phase to start from")
     args = parser.parse_args()
     set_up()
     experiment = Experiment(
@@ -112,24 +129,29 @@ def main() -> None:
         args.only_dense,
         args.teachers,
         args.work / (args.dense_name or args.name),
+        args.work / (args.tuned_name or args.name),
         args.work / args.name,
     )
-    records = {name: data.load_record(args.data, name) for name in data.DS1}
+    records = {name: data.load_record(args.data, name) for name in DS1}
     begin = time.monotonic()
     runs, int8 = [], []
     for seed in args.seeds:
         parts: dict[str, evaluate.Scored] = {}
         logits: dict[str, NDArray[np.float32]] = {}
         for k in args.folds:
-            held = data.FOLDS[k]
+            held = FOLDS[k]
             train = [r for name, r in records.items() if name not in held]
             test = [records[name] for name in held]
-            folded = fold(experiment.net(train, k, seed))
+            folded = finished(experiment.net(train, k, seed), experiment.recipe)
             fold_parts, fold_logits = scored(folded, test)
             parts |= fold_parts
             logits |= fold_logits
-            if args.int8:
+            if args.int8 or args.export:
                 model, _ = export(folded, train, experiment.shape, seed)
+            if args.export:
+                save(args.export / f"fold{k}" / f"{args.net}.npz", folded)
+                (args.export / f"fold{k}" / f"{args.net}.tflite").write_bytes(model)
+            if args.int8:
                 int8.append({"fold": k, "seed": seed} | score(model, folded, test))
         runs.append(evaluate.pooled(parts))
         np.savez(args.work / f"{args.name}_{args.net}_{seed}.npz", **logits)

@@ -14,20 +14,7 @@ from torch import Tensor
 
 from demos.ecg import reference_decoder as rd
 from demos.ecg import reference_integer as ri
-
-DS1 = (
-    *("101", "106", "108", "109", "112", "114", "115", "116", "118", "119", "122", "124"),
-    *("201", "203", "205", "207", "208", "209", "215", "220", "223", "230"),
-)
-"""Training half of the split of de Chazal et al. 2004. Nothing here reads the other half."""
-
-FOLDS = (
-    ("106", "109", "112", "203", "209", "230"),
-    ("101", "118", "122", "201", "208"),
-    ("108", "115", "207", "215", "223"),
-    ("114", "116", "119", "124", "205", "220"),
-)
-"""DS1 by patient (each record is one), so that S and V beats spread evenly over the folds."""
+from demos.ecg.split import DS1
 
 SYMBOLS = {
     **dict.fromkeys("NLRej", 0),

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from demos.ecg import reference_decoder as rd
 from demos.ecg import reference_integer as ri
 from demos.ecg.data import Record
-from demos.ecg.net import Folded, run_folded
+from demos.ecg.folded import Folded, run_folded
 
 MATCH_SAMPLES = 54
 """150 ms at 360 Hz."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tensorflow.lite.python import schema_py_generated as schema
 
 from demos.ecg import reference_integer as ri
-from demos.ecg.net import Folded, Shape, run_folded
+from demos.ecg.folded import Folded, Shape, run_folded
 
 WINDOW_INPUTS = 1440
 WINDOW_STEPS = WINDOW_INPUTS // 8

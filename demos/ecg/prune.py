@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from demos.ecg.net import ConvBn, EcgNet, Shape
+from demos.ecg.folded import Shape
+from demos.ecg.net import ConvBn, EcgNet
 
 FIRST, LAST = 0.02, 0.60
 """Part of the fine-tuning at which pruning begins and is complete."""
@@ -46,6 +47,14 @@ class Pruner:
         self._final, self._block = shape.sparsity, shape.block
         self._reached = 0.0
         self._masks = [torch.ones_like(layer.conv.weight) for layer in self._layers]
+
+    @classmethod
+    def fixed(cls, net: EcgNet) -> Pruner:
+        """Keeps what is zero in a pruned net at zero, and prunes nothing more."""
+        pruner = cls(net, net.shape)
+        pruner._reached = pruner._final
+        pruner._masks = [(layer.conv.weight != 0).float() for layer in pruner._layers]
+        return pruner
 
     @torch.no_grad()
     def apply(self, step: int, steps: int) -> None:

@@ -87,12 +87,14 @@ class Beats:
     kind      [beats] int64, index into CLASSES
     strength  [beats] float64, sum of three beat probabilities, 1 .. 3
     vote      [beats, 3] float64, sum of three class probabilities weighted by them
+    step      [beats] int64, the middle one of the three
     """
 
     position: NDArray[np.float64]
     kind: NDArray[np.int64]
     strength: NDArray[np.float64]
     vote: NDArray[np.float64]
+    step: NDArray[np.int64]
 
 
 def _maxima(strength: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -136,4 +138,5 @@ def decode(logits: NDArray[np.floating[Any]]) -> Beats:
     vote = (p[near][:, :, None] * share[near]).sum(axis=1)
     kept = np.asarray(_after_refractory(position, strength[steps]), np.int64)
     kept = kept[position[kept] >= 0.0]
-    return Beats(position[kept], vote[kept].argmax(axis=1), strength[steps][kept], vote[kept])
+    kind, step = vote[kept].argmax(axis=1), steps[kept]
+    return Beats(position[kept], kind, strength[step], vote[kept], step)

@@ -13,8 +13,8 @@ import json
 import logging
 import math
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,34 +26,19 @@ from torch.nn import functional
 from demos.ecg import data, evaluate
 from demos.ecg import reference_decoder as rd
 from demos.ecg import reference_integer as ri
-from demos.ecg.net import SHAPES, EcgNet, Folded, Shape, fold, run_folded
+from demos.ecg.folded import SHAPES, Folded, Shape, run_folded, save, with_bias
+from demos.ecg.net import EcgNet, fold
 from demos.ecg.prune import Pruner
+from demos.ecg.recipe import Recipe, add_recipe, recipe_of
+from demos.ecg.split import DS1
 
 LOG = logging.getLogger("ecg.train")
 BATCH = 16
 WARM_UP = 50
 EMA = 0.99
+STATISTICS_BATCHES = 60
+"""Batches that batch statistics of averaged weights come from."""
 CALIBRATION_PER_RECORD = 10
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """What can be chosen about training; the defaults are the shipped recipe.
-
-    steps      of the dense phase and of the second phase (fine-tuning; prunes if the net is sparse)
-    weights    of N, S, V in the class loss
-    smoothing  of the class labels
-    focus      exponent of a focal class loss; 0 is cross entropy
-    distil     part of the second phase's loss that compares with the teachers, if there are any
-    variety    of the training chunks
-    """
-
-    steps: tuple[int, int] = (600, 600)
-    weights: tuple[float, float, float] = (1.0, 3.0, 1.5)
-    smoothing: float = 0.02
-    focus: float = 0.0
-    distil: float = 0.7
-    variety: data.Variety = field(default_factory=data.Variety)
 
 
 @torch.no_grad()
@@ -124,14 +109,26 @@ def follow(average: EcgNet, net: EcgNet, step: int) -> None:
             slow.copy_(fast)
 
 
+@dataclass(frozen=True)
+class Phase:
+    """One run of the optimizer: how long, how fast, and what keeps weights at zero."""
+
+    name: str
+    steps: int
+    rate: float
+    pruner: Pruner | None = None
+
+
 def optimise(
-    net: EcgNet, chunks: data.Chunks, recipe: Recipe, second: bool, teachers: Sequence[EcgNet] = ()
+    net: EcgNet,
+    chunks: data.Chunks,
+    recipe: Recipe,
+    phase: Phase,
+    teachers: Sequence[EcgNet] = (),
 ) -> EcgNet:
     """Run one phase on `net` and return its averaged copy, in evaluation mode."""
-    steps = recipe.steps[second]
-    rate = 2e-3 if second else 4e-3
+    steps, rate, pruner = phase.steps, phase.rate, phase.pruner
     optimizer = torch.optim.AdamW(net.parameters(), lr=rate, betas=(0.9, 0.98), weight_decay=1e-3)
-    pruner = Pruner(net, net.shape) if second and net.shape.sparsity else None
     average = copy.deepcopy(net)
     net.train()
     begin = time.monotonic()
@@ -154,7 +151,7 @@ def optimise(
             means = np.mean(recent[-50:], axis=0)
             LOG.info(
                 "%s %4d/%d  detection %.4f  class %.4f  %.0f s",
-                "second" if second else "dense",
+                phase.name,
                 step + 1,
                 steps,
                 *means,
@@ -172,7 +169,7 @@ def dense(records: list[data.Record], shape: Shape, recipe: Recipe, seed: int) -
     """The first phase."""
     torch.manual_seed(seed)
     chunks = data.Chunks(records, recipe.variety, np.random.default_rng([seed, 0]))
-    return optimise(EcgNet(shape), chunks, recipe, second=False)
+    return optimise(EcgNet(shape), chunks, recipe, Phase("dense", recipe.steps[0], 4e-3))
 
 
 def tuned(
@@ -185,7 +182,64 @@ def tuned(
     """The second phase, from a copy of `start`."""
     torch.manual_seed(1000 + seed)
     chunks = data.Chunks(records, recipe.variety, np.random.default_rng([seed, 1]))
-    return optimise(copy.deepcopy(start), chunks, recipe, second=True, teachers=teachers)
+    net = copy.deepcopy(start)
+    pruner = Pruner(net, net.shape) if net.shape.sparsity else None
+    phase = Phase("second", recipe.steps[1], 2e-3, pruner)
+    return optimise(net, chunks, recipe, phase, teachers)
+
+
+def averaged(
+    start: EcgNet,
+    records: list[data.Record],
+    recipe: Recipe,
+    seed: int,
+    teachers: Sequence[EcgNet] = (),
+) -> EcgNet:
+    """The third phase: several runs from copies of `start`, and the mean of their weights."""
+    runs = []
+    for i in range(recipe.soup):
+        torch.manual_seed(2000 + 100 * i + seed)
+        chunks = data.Chunks(records, recipe.variety, np.random.default_rng([seed, 2, i]))
+        net = copy.deepcopy(start)
+        pruner = Pruner.fixed(net) if net.shape.sparsity else None
+        phase = Phase(f"third {i}", recipe.steps[2], 2e-3, pruner)
+        runs.append(optimise(net, chunks, recipe, phase, teachers))
+    return soup(runs, data.Chunks(records, recipe.variety, np.random.default_rng([seed, 3])))
+
+
+@torch.no_grad()
+def soup(nets: Sequence[EcgNet], chunks: data.Chunks) -> EcgNet:
+    """Mean of the weights of nets with a common start, with its own batch statistics."""
+    net = copy.deepcopy(nets[0])
+    states = [one.state_dict() for one in nets]
+    for name, value in net.state_dict().items():
+        if value.is_floating_point():
+            value.copy_(torch.stack([state[name] for state in states]).mean(0))
+    norms = [layer for layer in net.modules() if isinstance(layer, torch.nn.BatchNorm1d)]
+    for norm in norms:
+        norm.reset_running_stats()
+        norm.momentum = None  # a plain mean over the batches
+    net.train()
+    for _ in range(STATISTICS_BATCHES):
+        net(chunks.batch(BATCH)[0])
+    return net.eval()
+
+
+def teachers_of(
+    recipe: Recipe, count: int, first_phase: Callable[[Shape, str, Recipe, int], EcgNet]
+) -> list[EcgNet]:
+    """Dense C24 nets; first_phase takes shape, name, recipe and seed."""
+    nets = []
+    for number in range(count):
+        how, seed = recipe.of_teacher(number)
+        name = "milder" if how.variety == recipe.milder else "dense"
+        nets.append(first_phase(SHAPES["ecg_c24_dense"], name, how, seed))
+    return nets
+
+
+def finished(net: EcgNet, recipe: Recipe) -> list[Folded]:
+    """What is exported: plain convolutions, with the recipe's bias in the head."""
+    return with_bias(fold(net), (0.0, 0.0, *recipe.bias))
 
 
 def kept(path: Path, shape: Shape, make: Any) -> EcgNet:
@@ -266,32 +320,6 @@ def score(model: bytes, folded: list[Folded], records: list[data.Record]) -> dic
     return out
 
 
-def add_recipe(parser: argparse.ArgumentParser) -> None:
-    """Options that train.py and cross_validate.py share."""
-    recipe, variety = Recipe(), data.Variety()
-    parser.add_argument(
-        "--data", type=Path, default=Path("../shared/data/mitdb"), help="folder of MIT-BIH records"
-    )
-    parser.add_argument("--net", choices=SHAPES, default="ecg_c48_4x1_75")
-    parser.add_argument("--steps", type=int, nargs=2, default=recipe.steps)
-    parser.add_argument("--weights", type=float, nargs=3, default=recipe.weights)
-    for name in ("smoothing", "focus", "distil"):
-        parser.add_argument(f"--{name}", type=float, default=getattr(recipe, name))
-    for name in ("swap", "mix", "smear", "gain", "wide"):
-        parser.add_argument(f"--{name}", type=float, default=getattr(variety, name))
-    parser.add_argument("--uniform", action="store_true", default=variety.uniform)
-    parser.add_argument("--teachers", type=int, default=3, help="dense C24 nets that teach")
-
-
-def recipe_of(args: argparse.Namespace) -> Recipe:
-    """The recipe that the options name."""
-    names = [f.name for f in dataclasses.fields(data.Variety)]
-    variety = data.Variety(**{name: getattr(args, name) for name in names})
-    return Recipe(
-        tuple(args.steps), tuple(args.weights), args.smoothing, args.focus, args.distil, variety
-    )
-
-
 def set_up() -> None:
     """One thread, deterministic, progress to the terminal."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
@@ -312,37 +340,41 @@ def main() -> None:
         help="keeps both phases' nets; used again where present",
     )
     parser.add_argument("--report", type=Path, help="JSON file for the figures")
-    parser.add_argument("--no-score", action="store_true", help="write the file and stop")
+    parser.add_argument("--no-score", action="store_true", help="do not score the training records")
     args = parser.parse_args()
     set_up()
     recipe, shape = recipe_of(args), SHAPES[args.net]
-    records = [data.load_record(args.data, name) for name in data.DS1]
+    records = [data.load_record(args.data, name) for name in DS1]
 
-    def first_phase(kind: Shape, seed: int) -> EcgNet:
-        path = args.work / f"dense_{kind.widths[-1]}_all_{seed}.pt"
-        return kept(path, kind, lambda: dense(records, kind, recipe, seed))
+    def first_phase(kind: Shape, name: str, how: Recipe, seed: int) -> EcgNet:
+        path = args.work / f"{name}_{kind.widths[-1]}_all_{seed}.pt"
+        return kept(path, kind, lambda: dense(records, kind, how, seed))
 
-    start = first_phase(shape, args.seed)
-    teachers = [first_phase(SHAPES["ecg_c24_dense"], seed) for seed in range(args.teachers)]
+    start = first_phase(shape, "dense", recipe, args.seed)
+    teachers = teachers_of(recipe, args.teachers, first_phase)
     last = args.work / f"{args.net}_all_{args.seed}.pt"
     net = kept(last, shape, lambda: tuned(start, records, recipe, args.seed, teachers))
-    folded = fold(net)
+    if recipe.soup:
+        last = args.work / f"{args.net}_soup_{args.seed}.pt"
+        second = net
+        net = kept(last, shape, lambda: averaged(second, records, recipe, args.seed, teachers))
+    folded = finished(net, recipe)
+    save(args.work / "float" / f"{args.net}.npz", folded)
 
     model, report = export(folded, records, shape, args.seed)
     out = args.out or Path("edgesparse/demo") / f"{args.net}.tflite"
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_bytes(model)
     LOG.info("wrote %s, %d bytes", out, len(model))
-    if args.no_score:
-        return
     report["recipe"] = dataclasses.asdict(recipe) | {"seed": args.seed, "teachers": args.teachers}
     report["parameters"] = sum(p.weight.size + p.bias.size for p in folded)
-    report["training_records"] = score(model, folded, records)
+    if not args.no_score:
+        report["training_records"] = score(model, folded, records)
+        LOG.info("%s", json.dumps(report["training_records"]["int8"]["pooled"]))
+        LOG.info("%s", report["training_records"]["int8_against_float"])
     if args.report is not None:
         args.report.parent.mkdir(parents=True, exist_ok=True)
         args.report.write_text(json.dumps(report, indent=1) + "\n")
-    LOG.info("%s", json.dumps(report["training_records"]["int8"]["pooled"]))
-    LOG.info("%s", report["training_records"]["int8_against_float"])
 
 
 if __name__ == "__main__":

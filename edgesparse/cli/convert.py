@@ -51,9 +51,12 @@ def convert(
     stream: Annotated[
         str | None,
         typer.Option(
-            metavar="hop=N[,...]",
-            help="A plan that samples are pushed into: hop=N[,mode=auto|incremental|continuous]"
-            "[,rate=HZ][,frontend=none|ecg360][,beats=yes][,units=ADC units per mV]."),
+            metavar="auto|hop=N[,...]",
+            help="A plan that samples are pushed into: auto, or any of hop=N (input columns a run;"
+            " without it the model's total stride), mode=auto|incremental|continuous,"
+            " phases=no (recompute where N is no multiple of a stride: less RAM), compact=yes"
+            " (recompute what the start of padded windows needs: far less RAM), rate=HZ,"
+            " frontend=none|ecg360, beats=yes, units=ADC units per mV."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
 ) -> None:

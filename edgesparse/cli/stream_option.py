@@ -1,4 +1,4 @@
-"""The value of --stream: hop=N[,mode=..][,rate=HZ][,frontend=..][,beats=yes][,units=U]."""
+"""The value of --stream: auto, or fields of StreamOptions: hop=N,mode=..,beats=yes, ..."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from edgesparse.errors import BadInput
 from edgesparse.plan.stream_model import Stream, StreamMode
 from edgesparse.streaming.plan import StreamOptions
 
+AUTO = "auto"
+"""All of it from the model."""
+YES_OR_NO = ("beats", "compact", "phases")
 FLAGS = {"yes": True, "no": False}
 
 
@@ -18,17 +21,17 @@ def stream_options(text: str | None) -> StreamOptions | None:
     """Raises BadInput for a name, a number or a flag that is none."""
     if text is None:
         return None
+    if text == AUTO:
+        return StreamOptions()
     names = [f.name for f in fields(StreamOptions)]
     values: dict[str, Any] = {}
     for part in text.split(","):
         name, equals, value = part.partition("=")
         if name not in names or not equals or name in values:
             raise BadInput(
-                f"--stream {text}: {part!r} is not understood; name=value with each of "
-                f"{', '.join(names)} at most once is allowed")
+                f"--stream {text}: {part!r} is not understood; {AUTO}, or name=value with each "
+                f"of {', '.join(names)} at most once is allowed")
         values[name] = _value(text, name, value)
-    if "hop" not in values:
-        raise BadInput(f"--stream {text}: hop=N is missing, the input columns of a run")
     return StreamOptions(**values)
 
 
@@ -36,11 +39,15 @@ def _value(text: str, name: str, value: str) -> Any:
     if name in ("mode", "frontend"):
         return value
     try:
-        if name == "beats":
+        if name in YES_OR_NO:
             return FLAGS[value]
         return int(value) if name == "hop" else float(value)
     except (ValueError, KeyError):
-        allowed = {"beats": "yes or no", "hop": "a whole number"}.get(name, "a number")
+        allowed = "a number"
+        if name in YES_OR_NO:
+            allowed = "yes or no"
+        elif name == "hop":
+            allowed = "a whole number"
         raise BadInput(f"--stream {text}: {name}={value}; {allowed} is allowed") from None
 
 
@@ -56,9 +63,14 @@ def stream_json(table: Stream | None) -> dict[str, Any] | None:
 
 
 def show_stream(table: Stream | None, notes: Sequence[str] = ()) -> None:
-    """How a plan streams, and what stopped it from reusing more."""
-    if table is None:
-        return
+    """How a plan streams, what was chosen, what stopped reuse; or what it keeps from run to run."""
+    if table is not None:
+        _show_table(table)
+    for note in notes:
+        say(f"  {note}")
+
+
+def _show_table(table: Stream) -> None:
     late = f" from its column {table.exact} on" if table.exact else ""
     exact = f"equal to every window of {table.window} columns computed anew"
     if table.mode is StreamMode.CONTINUOUS:
@@ -67,8 +79,6 @@ def show_stream(table: Stream | None, notes: Sequence[str] = ()) -> None:
     wait = "to a beat's report" if table.beats is not None else "to its run"
     say(f"stream {table.mode.name.lower()}, {exact}; a run takes {table.hop} columns, "
         f"{_samples_per_run(table)} samples{rate}; at most {table.delay} samples {wait}")
-    for note in notes:
-        say(f"  {note}")
 
 
 def _samples_per_run(table: Stream) -> int:

@@ -20,13 +20,11 @@ from edgesparse.importers.tflite_state import resolve_states
 UNKNOWN = ("this operator is not executed",
            "express it by supported operators, or do its work outside the model")
 REFUSED = {
-    "BIDIRECTIONAL_SEQUENCE_LSTM": ("recurrent layers are not executed",
-                                    "unroll the layer (Keras: unroll=True), or a 1-D convolution"),
-    "LSTM": ("recurrent layers are not executed", "a 1-D convolution"),
-    "SVDF": ("it keeps state from one run to the next", "a 1-D convolution"),
-    "UNIDIRECTIONAL_SEQUENCE_LSTM": (
-        "recurrent layers are not executed",
-        "unroll the layer (Keras: unroll=True), or a 1-D convolution"),
+    "BIDIRECTIONAL_SEQUENCE_LSTM": (
+        "this recurrent layer is not executed",
+        "two LSTM layers, one on the reversed sequence, unrolled (Keras: unroll=True)"),
+    "LSTM": ("this old form of the operator is not executed",
+             "re-export with a converter that writes UNIDIRECTIONAL_SEQUENCE_LSTM"),
     "WHILE": ("loops are not executed", "unroll the layer (Keras: unroll=True)"),
     "IF": ("branches are not executed", "export one branch"),
     "PRELU": ("a slope per channel is not executed", "LEAKY_RELU, which has one slope, or RELU"),

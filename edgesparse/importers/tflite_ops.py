@@ -10,6 +10,7 @@ import tflite
 
 from edgesparse.graph.ir import Quant, Tensor
 from edgesparse.importers import tflite_layout as layout
+from edgesparse.importers import tflite_recurrent as recurrent
 from edgesparse.importers import tflite_state as state
 from edgesparse.importers.tflite_call import Call
 from edgesparse.ops import (
@@ -352,8 +353,10 @@ HANDLERS: Mapping[str, Handler] = {
     "SQUEEZE": layout.squeeze,
     "STRIDED_SLICE": layout.strided_slice,
     "SUB": binary(Sub),
+    "SVDF": recurrent.svdf,
     "TANH": unary(Tanh(), 1 / 128, 0),
     "TRANSPOSE": layout.transpose,
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": recurrent.lstm,
     "UNPACK": layout.unpack,
     "VAR_HANDLE": state.var_handle,
 }

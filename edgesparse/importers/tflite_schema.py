@@ -68,6 +68,9 @@ OPTIONS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "STRIDED_SLICE": ("StridedSliceOptions", (
         "BeginMask", "EndMask", "EllipsisMask", "NewAxisMask", "ShrinkAxisMask", "Offset")),
     "SUB": ("SubOptions", ("FusedActivationFunction",)),
+    "SVDF": ("SVDFOptions", ("Rank", "FusedActivationFunction")),
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": ("UnidirectionalSequenceLSTMOptions", (
+        "FusedActivationFunction", "CellClip", "TimeMajor")),
     "UNPACK": ("UnpackOptions", ("Axis",)),
     "VAR_HANDLE": ("VarHandleOptions", ("Container", "SharedName")),
 }
@@ -107,6 +110,8 @@ class RawOperator:
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     options: Mapping[str, Any]
+    intermediates: tuple[int, ...] = ()
+    """Tensors without a value that hold scales of the inside of an LSTM."""
 
     def __str__(self) -> str:
         return f"operator {self.index} ({self.name})"
@@ -285,6 +290,7 @@ def _operator(reader: _Reader, table: Any, index: int, codes: list[str]) -> RawO
         reader.integers(f"{place} inputs", table.InputsAsNumpy),
         reader.integers(f"{place} outputs", table.OutputsAsNumpy),
         _options(reader, table, codes[number], place),
+        reader.integers(f"{place} intermediates", table.IntermediatesAsNumpy),
     )
 
 

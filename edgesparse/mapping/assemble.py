@@ -184,11 +184,11 @@ def _rings(low: Lowered) -> tuple[tuple[pm.Ring, ...], int]:
     """The rings behind their heads at the start of the arena, and the bytes of both."""
     at = 4 * len(low.rings)
     rings = []
-    for name, columns in low.rings.items():
-        t = low.tensors[name]
+    for ring in low.rings.values():
         rings.append(pm.Ring(
-            offset=at, columns=columns, channels=t.channels, zero_point=t.zero_point))
-        at += columns * t.channels
+            offset=at, columns=ring.columns, channels=ring.channels, zero_point=ring.zero_point,
+            use=ring.use))
+        at += ring.columns * ring.channels
     return tuple(rings), align(at)
 
 
@@ -231,6 +231,8 @@ def _step(
     bodies = tuple(
         s.body if s.operand is None else _bind(s.body, index[s.operand]) for s in draft.stages
     )
+    if draft.sums is not None:
+        bodies = (_with_sums(bodies[0], list(low.rings).index(draft.sums)), *bodies[1:])
     branch = pm.Branch(
         channels=low.tensors[draft.output].channels, output=index[draft.output], stages=bodies)
     return pm.Step(
@@ -244,12 +246,20 @@ def _bind(body: pm.StageBody, operand: int) -> pm.StageBody:
     return replace(body, operand=operand)
 
 
+def _with_sums(body: pm.StageBody, ring: int) -> pm.StageBody:
+    assert isinstance(body, (pm.Mean, pm.AvgPool))
+    assert body.running is not None
+    return replace(body, running=replace(body.running, ring=ring))
+
+
 # ---- scratch ----------------------------------------------------------------------------------
 
 
 def _scratch_bytes(low: Lowered, draft: Draft) -> int:
     """PLAN_FORMAT.md section 8, for one branch."""
     patches = 0
+    if isinstance(draft.source, pm.Lstm):
+        patches = 2 * draft.source.recurrent.geometry.rows  # gates, int16
     if isinstance(draft.source, pm.Mac):
         patches = align(patch_bytes(
             draft.source.geometry, low.views.get(draft.input), draft.input in low.slots))

@@ -30,6 +30,8 @@ class Draft:
     origin: tuple[str, ...]
     reason: str = ""
     """Why its weights are encoded as they are; empty without weights."""
+    sums: str | None = None
+    """The tensor whose ring the first stage's Running has."""
 
     @property
     def operands(self) -> Iterator[str]:

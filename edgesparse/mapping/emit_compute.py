@@ -7,17 +7,19 @@ from dataclasses import replace
 import numpy as np
 
 from edgesparse.errors import Unsupported
-from edgesparse.graph.ir import Array, Node, Tensor
+from edgesparse.graph.ir import Node
 from edgesparse.mapping import stages
-from edgesparse.mapping.bounds import SCALES, check_stage, check_sums
+from edgesparse.mapping.bounds import check_stage, check_sums
 from edgesparse.mapping.draft import Draft, DraftStage
 from edgesparse.mapping.lowered import (
     Lowered,
+    Remembered,
     as_matrix,
     as_matrix_result,
     broadcastable,
     same_box,
 )
+from edgesparse.mapping.weights import folded_bias, stored
 from edgesparse.ops import (
     Add,
     AvgPool,
@@ -26,12 +28,11 @@ from edgesparse.ops import (
     MaxPool,
     Mean,
     Mul,
+    Running,
     Softmax,
     Sub,
 )
 from edgesparse.plan import model as pm
-from edgesparse.sparsity.choose import MIN_SAVING, choose
-from edgesparse.sparsity.measure import measure
 
 Binary = (Add, Sub, Mul)
 
@@ -40,45 +41,15 @@ def emit_mac(low: Lowered, node: Node) -> None:
     assert isinstance(node.op, (Conv, FullyConnected))
     ins, outs = low.graph.ins(node), low.graph.outs(node)
     shape = stages.geometry(node.op, ins, outs)
-    matrix, reason = _weights(node, ins[1])
+    matrix, reason = stored(ins[1], node.op.groups if isinstance(node.op, Conv) else 1)
     x = as_matrix(low, node, node.inputs[0], shape.in_h * shape.in_w, shape.in_c)
-    bias, sums = _folded_bias(node, ins)
+    assert ins[2].data is not None
+    bias, sums = folded_bias(node, ins[1], ins[2].data, ins[0].zero_point)
     source = pm.Mac(geometry=shape, weights=matrix, bias_form=pm.BiasForm.FOLDED, bias=bias)
     requant = stages.requant(node.op, ins, outs)
     check_sums(node.name, type(node.op).__name__, source, sums, requant)
     y = as_matrix_result(low, node.outputs[0], shape.out_h * shape.out_w, shape.rows)
     low.drafts.append(Draft(x, source, y, (DraftStage(requant),), node.origin, reason))
-
-
-def _weights(node: Node, w: Tensor) -> tuple[pm.Weights, str]:
-    assert w.data is not None
-    matrix = w.data.reshape(w.shape[0], -1)
-    stats = measure(matrix)
-    if isinstance(node.op, Conv) and node.op.groups > 1:
-        decision = choose(stats, matrix, only=("dense",))
-        kept = "" if stats.zero_fraction < MIN_SAVING else "; weights of groups stay dense"
-        reason = decision.reason + kept
-    else:
-        decision = choose(stats, matrix)
-        reason = decision.reason
-    rows, cols = matrix.shape
-    return pm.Weights(rows=rows, cols=cols, groups=decision.groups), reason
-
-
-def _folded_bias(node: Node, ins: tuple[Tensor, ...]) -> tuple[Array, Array]:
-    """(b - zero point of x * sum(w), sum of |w|), each [rows]: kernels multiply stored inputs."""
-    w, b = ins[1].data, ins[2].data
-    assert w is not None
-    assert b is not None
-    matrix = w.reshape(w.shape[0], -1).astype(np.int64)
-    bias = b.astype(np.int64) - ins[0].zero_point * matrix.sum(axis=1)
-    if (np.abs(bias) >= 2**31).any():
-        row = int(np.abs(bias).argmax())
-        reach = abs(int(bias[row]))
-        raise Unsupported(
-            node.name, type(node.op).__name__,
-            f"the sum of output channel {row} may reach {reach:,}, past int32", SCALES)
-    return np.asarray(bias, np.int32), np.abs(matrix).sum(axis=1)
 
 
 def emit_binary(low: Lowered, node: Node) -> None:
@@ -125,6 +96,27 @@ def emit_mean(low: Lowered, node: Node) -> None:
     check_stage(node.name, "MEAN", body, x.columns)
     out = as_matrix_result(low, y.name, 1, x.channels)
     low.drafts.append(Draft(node.inputs[0], pm.Load(), out, (DraftStage(body),), node.origin))
+
+
+def emit_running(low: Lowered, node: Node) -> None:
+    """The stage that `over` becomes for the columns that come in, and a ring of sums."""
+    assert isinstance(node.op, Running)
+    op, x, y = node.op, low.graph.ins(node)[0], low.graph.outs(node)[0]
+    running = stages.running(op)
+    body: pm.Mean | pm.AvgPool
+    if isinstance(op.over, Mean):
+        body = replace(stages.mean(op.over, (op.window(x),), (y,)), running=running)
+    else:
+        seen = replace(op.over, kernel=(1, x.columns), stride=(1, 1))
+        pooled = stages.pool(seen, (x,), (y,))
+        assert isinstance(pooled, pm.AvgPool)
+        body = replace(pooled, running=running)
+    check_stage(node.name, type(op.over).__name__.upper(), body, op.window(x).columns)
+    low.rings[y.name] = Remembered(
+        4 + running.entries * running.entry_bytes, x.channels, use=pm.RingUse.SUMS)
+    out = as_matrix_result(low, y.name, 1, x.channels)
+    low.drafts.append(Draft(
+        node.inputs[0], pm.Load(), out, (DraftStage(body),), node.origin, sums=y.name))
 
 
 def _emit_rescale(low: Lowered, node: Node) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from edgesparse.graph.ir import Graph, Node, Tensor
 from edgesparse.mapping import stages
 from edgesparse.mapping.draft import Draft
-from edgesparse.mapping.lowered import Lowered, Slot, add_tensor
+from edgesparse.mapping.lowered import Lowered, Remembered, Slot, add_tensor
 from edgesparse.mapping.views import View, sliced
 from edgesparse.ops import Concat, History, Pad, Slice, Transpose
 from edgesparse.plan import model as pm
@@ -94,15 +94,35 @@ def emit_history(low: Lowered, node: Node) -> None:
     assert isinstance(node.op, History)
     name = node.inputs[0]
     if name not in low.rings:
-        low.rings[name] = _remembered(low.graph, name)
+        x = low.tensors[name]
+        low.rings[name] = Remembered(
+            _remembered(low.graph, name), x.channels, x.zero_point)
         _push(low, name, node.origin)
-    low.slots[node.outputs[0]] = Slot(name, pm.RingRole.VIEW, node.op.lag)
+    if node.op.phases > 1:
+        _gather_runs(low, node, node.op)
+    else:
+        low.slots[node.outputs[0]] = Slot(name, pm.RingRole.VIEW, node.op.lag)
+
+
+def _gather_runs(low: Lowered, node: Node, op: History) -> None:
+    """Copy the columns of the runs that count out of the ring; the result is a window into them."""
+    x, y = low.tensors[node.inputs[0]], low.tensors[node.outputs[0]]
+    runs, size = op.runs(x.columns), x.columns * x.channels
+    seen = add_tensor(low, x, f"{y.name}:seen", (1, op.reach(x.columns), x.channels))
+    low.slots[seen] = Slot(x.name, pm.RingRole.VIEW)
+    kept = add_tensor(low, x, f"{y.name}:runs", (1, runs * x.columns, x.channels))
+    low.views[kept] = View(kept, 0, x.channels)
+    skipped = runs * x.columns - op.lag - op.columns
+    low.views[y.name] = View(kept, skipped * x.channels, x.channels)
+    source = stages.box_copy((runs, size), (0, (op.phases * size, 1)), (0, (size, 1)))
+    low.drafts.append(Draft(seen, source, kept, (), node.origin))
 
 
 def _remembered(graph: Graph, name: str) -> int:
     """Columns the ring of `name` needs so that every History of it is inside."""
     ops = [n.op for n in graph.consumers[name] if isinstance(n.op, History)]
-    return max(graph.tensors[name].columns, *(op.columns + op.lag for op in ops))
+    fresh = graph.tensors[name].columns
+    return max(fresh, *(op.reach(fresh) for op in ops))
 
 
 def _push(low: Lowered, name: str, origin: tuple[str, ...]) -> None:

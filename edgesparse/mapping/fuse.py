@@ -15,8 +15,9 @@ MAX_STAGES = 16
 
 
 def takes_tail(draft: Draft) -> bool:
-    """A copy has no tail; after a window stage each further stage would see the reduced shape."""
-    return not isinstance(draft.source, pm.Copy) and not any(
+    """A copy and an LSTM have no tail; after a window stage each further stage would see the
+    reduced shape."""
+    return not isinstance(draft.source, (pm.Copy, pm.Lstm)) and not any(
         isinstance(s.body, pm.Softmax) for s in draft.stages)
 
 

@@ -17,6 +17,7 @@ from edgesparse.mapping.emit_compute import (
     emit_mac,
     emit_mean,
     emit_pool,
+    emit_running,
     emit_softmax,
     emit_unary,
 )
@@ -28,6 +29,7 @@ from edgesparse.mapping.emit_move import (
     emit_slice,
     emit_transpose,
 )
+from edgesparse.mapping.emit_recurrent import emit_lstm, emit_svdf
 from edgesparse.mapping.fuse import takes_tail, with_tail
 from edgesparse.mapping.lowered import Lowered, contiguous_output
 from edgesparse.mapping.views import resolve_views
@@ -37,12 +39,15 @@ from edgesparse.ops import (
     Conv,
     FullyConnected,
     History,
+    Lstm,
     MaxPool,
     Mean,
     Pad,
     Reshape,
+    Running,
     Slice,
     Softmax,
+    Svdf,
     Transpose,
 )
 
@@ -51,6 +56,7 @@ _EMIT: tuple[tuple[type | tuple[type, ...], Callable[[Lowered, Node], None]], ..
     (Binary, emit_binary),
     ((MaxPool, AvgPool), emit_pool),
     (Mean, emit_mean),
+    (Running, emit_running),
     (Softmax, emit_softmax),
     (Reshape, emit_reshape),
     (Slice, emit_slice),
@@ -58,6 +64,8 @@ _EMIT: tuple[tuple[type | tuple[type, ...], Callable[[Lowered, Node], None]], ..
     (Pad, emit_pad),
     (Concat, emit_concat),
     (History, emit_history),
+    (Lstm, emit_lstm),
+    (Svdf, emit_svdf),
 )
 
 

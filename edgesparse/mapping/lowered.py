@@ -22,6 +22,16 @@ class Slot:
     lag: int = 0
 
 
+@dataclass(frozen=True)
+class Remembered:
+    """A ring of the plan before it has an address."""
+
+    columns: int
+    channels: int
+    zero_point: int = 0
+    use: pm.RingUse = pm.RingUse.COLUMNS
+
+
 @dataclass
 class Lowered:
     """The steps of a model and where each tensor's bytes are, relative to its root."""
@@ -31,8 +41,8 @@ class Lowered:
     tensors: dict[str, Tensor] = field(default_factory=dict)
     views: dict[str, View] = field(default_factory=dict)
     outputs: list[str] = field(default_factory=list)
-    rings: dict[str, int] = field(default_factory=dict)
-    """Tensor -> how many of its columns are remembered."""
+    rings: dict[str, Remembered] = field(default_factory=dict)
+    """By the tensor whose columns or sums they are, or by the name of an operator's state."""
     slots: dict[str, Slot] = field(default_factory=dict)
     """Tensors that are windows into a ring; they have no view."""
     stream: Stream | None = None
@@ -106,6 +116,14 @@ def add_tensor(low: Lowered, like: Tensor, name: str, shape: Shape) -> str:
         name += "'"
     low.tensors.setdefault(name, Tensor(name, shape, like.dtype, like.quant))
     return name
+
+
+def add_state(low: Lowered, name: str, shape: Remembered) -> int:
+    """A ring that belongs to a source; returns its number in the plan."""
+    while name in low.rings or name in low.tensors:
+        name += "'"
+    low.rings[name] = shape
+    return len(low.rings) - 1
 
 
 def contiguous_output(low: Lowered, name: str) -> str:

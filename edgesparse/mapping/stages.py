@@ -9,7 +9,18 @@ import numpy as np
 
 from edgesparse.errors import DoesNotFit, Unsupported
 from edgesparse.graph.ir import Array, Shape, Tensor
-from edgesparse.ops import Add, AvgPool, Conv, FullyConnected, MaxPool, Mean, Mul, Softmax, Sub
+from edgesparse.ops import (
+    Add,
+    AvgPool,
+    Conv,
+    FullyConnected,
+    MaxPool,
+    Mean,
+    Mul,
+    Running,
+    Softmax,
+    Sub,
+)
 from edgesparse.ops.activation import clamp_range
 from edgesparse.ops.conv import spatial
 from edgesparse.plan import model as pm
@@ -38,7 +49,7 @@ def geometry(
             "dilation_h": op.dilation[0], "dilation_w": op.dilation[1],
             "pad_top": op.pad[0], "pad_left": op.pad[2],
         }
-    _check_limits(fields, outs[0].name)
+    check_limits(fields, outs[0].name)
     return pm.Geometry(**fields)
 
 
@@ -63,13 +74,13 @@ def elementwise(
         zero_points = (ins[0].zero_point, ins[1].zero_point)
         return pm.Mul(
             operand=0, value_zero_point=zero_points[value], other_zero_point=zero_points[1 - value],
-            out=_scaled(p.out), qmin=p.low, qmax=p.high, rounding=op.rounding,
+            out=scaled(p.out), qmin=p.low, qmax=p.high, rounding=op.rounding,
         )
     sides = (p.value, p.other)
     # Only the second input of a Sub is negated, on whichever side of the stage it lands.
     return pm.Add(
-        operand=0, left_shift=p.left_shift, value=_scaled(sides[value]),
-        other=_scaled(sides[1 - value]), out=_scaled(p.out),
+        operand=0, left_shift=p.left_shift, value=scaled(sides[value]),
+        other=scaled(sides[1 - value]), out=scaled(p.out),
         negate_value=p.negate_other and value == 1, negate_other=p.negate_other and value == 0,
         qmin=p.low, qmax=p.high, rounding=op.rounding,
     )
@@ -95,7 +106,7 @@ def pool(
         "stride_h": op.stride[0], "stride_w": op.stride[1],
         "pad_top": op.pad[0], "pad_left": op.pad[2],
     }
-    _check_limits(fields, outs[0].name)
+    check_limits(fields, outs[0].name)
     low, high = clamp_range(op.activation, outs[0], op.clamp)
     kind = pm.MaxPool if isinstance(op, MaxPool) else pm.AvgPool
     return kind(window=pm.Window(**fields), qmin=low, qmax=high)
@@ -104,9 +115,17 @@ def pool(
 def mean(op: Mean, ins: Sequence[Tensor], outs: Sequence[Tensor]) -> pm.Mean:
     p = op.parameters(ins, outs)
     return pm.Mean(
-        in_zero_point=p.in_zero_point, scaled=_scaled(p.scaled), qmin=-128, qmax=127,
+        in_zero_point=p.in_zero_point, scaled=scaled(p.scaled), qmin=-128, qmax=127,
         rounding=p.rounding,
     )
+
+
+def running(op: Running) -> pm.Running:
+    """What takes the fewest bytes: an entry per column or per block. The ring's number comes later.
+    """
+    blocks, each = (
+        pm.Running(ring=0, each=each, fresh=op.fresh, columns=op.columns) for each in (False, True))
+    return min(blocks, each, key=lambda r: r.entries * r.entry_bytes)
 
 
 def softmax(op: Softmax, ins: Sequence[Tensor], outs: Sequence[Tensor]) -> pm.Softmax:
@@ -150,7 +169,7 @@ def strides_of(shape: Shape) -> tuple[int, ...]:
     return tuple(strides[::-1]) if shape else ()
 
 
-def _scaled(s: Scaled) -> pm.Scaled:
+def scaled(s: Scaled) -> pm.Scaled:
     return pm.Scaled(zero_point=s.zero_point, shift=s.shift, multiplier=s.multiplier)
 
 
@@ -161,7 +180,7 @@ def _check_batch(x: Tensor, operator: str) -> None:
             "export with batch 1; a SPACE_TO_BATCH belongs around one convolution of stride 1")
 
 
-def _check_limits(fields: dict[str, int], where: str) -> None:
+def check_limits(fields: dict[str, int], where: str) -> None:
     for name, value in fields.items():
         if value > LIMIT:
             raise DoesNotFit(

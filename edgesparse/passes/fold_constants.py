@@ -8,13 +8,14 @@ from edgesparse.graph.edit import drop_unread
 from edgesparse.graph.evaluate import evaluate_node
 from edgesparse.graph.ir import Graph, Node
 from edgesparse.ops.history import History
+from edgesparse.ops.stateful import Stateful
 
 
 def fold_constants(graph: Graph) -> Graph:
     """Compute what does not depend on the input.
 
     rewrite:  y = Op(constants)   ->   y is a constant
-    when:     y is no output of the graph; Op is no History, which starts with zero points
+    when:     y is no output of the graph; Op keeps no state from run to run
     keeps:    integers and moved values bit for bit; float values to 1 ulp
     """
     tensors = dict(graph.tensors)
@@ -23,7 +24,7 @@ def fold_constants(graph: Graph) -> Graph:
         ins = [tensors[t] for t in node.inputs]
         args = [t.data for t in ins if t.data is not None]
         seen = not set(graph.outputs).isdisjoint(node.outputs)
-        if len(args) < len(ins) or seen or isinstance(node.op, History):
+        if len(args) < len(ins) or seen or isinstance(node.op, (History, Stateful)):
             nodes.append(node)
             continue
         outs = graph.outs(node)

@@ -21,6 +21,7 @@ from edgesparse.ops.linear import Linear
 from edgesparse.ops.mean import Mean
 from edgesparse.ops.mul import Mul
 from edgesparse.ops.pool import Pool
+from edgesparse.ops.stateful import Stateful
 from edgesparse.ops.unary import Unary
 
 
@@ -59,7 +60,8 @@ def _range(graph: Graph, node: Node, ranges: dict[str, Range]) -> Range | None:
     op, ins, outs = node.op, graph.ins(node), graph.outs(node)
     if isinstance(op, Linear):
         return _products(graph, node, ranges[node.inputs[0]])
-
+    if isinstance(op, Stateful):
+        return None
     if isinstance(op, History):
         return _past(ins[0].zero_point, ranges[node.inputs[0]], outs[0].columns)
     x = [ranges[t] for t in node.inputs]

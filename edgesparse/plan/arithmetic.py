@@ -24,6 +24,9 @@ Operand = Callable[[int], Array]
 """Tensor number -> its elements [columns, channels] int8."""
 
 Clamping = pm.Clamp | pm.Add | pm.Mul | pm.AddSingleRequant | pm.MaxPool | pm.AvgPool | pm.Mean
+Past = Callable[[pm.Running, Array, int], Array]
+"""(running, the fresh columns less the zero point [fresh, channels], the zero point) -> the sums
+over the window [1, channels]: they are remembered."""
 SOFTMAX_INTEGER_BITS = 5
 SOFTMAX_SUM_BITS = 12
 
@@ -67,7 +70,7 @@ def _gather(x: Array, y_of: Array, x_of: Array, outside: float) -> Array:
     return taps
 
 
-def apply(stage: pm.StageBody, v: Array, operand: Operand) -> Array:
+def apply(stage: pm.StageBody, v: Array, operand: Operand, past: Past) -> Array:
     """The result of one stage on v [columns, channels] of its branch, int64."""
     if isinstance(stage, pm.Requant):
         factor, clamp = (stage.multiplier, stage.shift), (stage.qmin, stage.qmax)
@@ -89,9 +92,9 @@ def apply(stage: pm.StageBody, v: Array, operand: Operand) -> Array:
         taps, inside = _windows(stage.window, v)
         return _clamp(np.where(inside, taps, -128).max(axis=1), stage)
     if isinstance(stage, pm.AvgPool):
-        return _avg_pool(stage, v)
+        return _avg_pool(stage, v, past)
     if isinstance(stage, pm.Mean):
-        total = (v - stage.in_zero_point).sum(axis=0, keepdims=True)
+        total = _total(stage.running, v - stage.in_zero_point, stage.in_zero_point, past)
         return _scale(total, stage.scaled, stage)
     return _softmax(stage, v)
 
@@ -140,7 +143,20 @@ def _windows(w: pm.Window, v: Array) -> tuple[Array, Array]:
     return taps.reshape(shape), inside.reshape(shape)
 
 
-def _avg_pool(stage: pm.AvgPool, v: Array) -> Array:
+def _total(running: pm.Running | None, v: Array, zero_point: int, past: Past) -> Array:
+    """The sums over all columns that count, [1, channels]."""
+    total: Array = v.sum(axis=0, keepdims=True)
+    if running is None:
+        return total
+    fresh = v[: running.fresh]
+    others: Array = total - fresh.sum(axis=0, keepdims=True)
+    return others + past(running, fresh, zero_point)
+
+
+def _avg_pool(stage: pm.AvgPool, v: Array, past: Past) -> Array:
+    if stage.running is not None:
+        count = len(v) - stage.running.fresh + stage.running.columns
+        return _clamp(divide_half_away(_total(stage.running, v, 0, past), np.array(count)), stage)
     taps, inside = _windows(stage.window, v)
     total, n = taps.sum(axis=1), inside.sum(axis=1)
     return _clamp(divide_half_away(total, n), stage)

@@ -18,6 +18,7 @@ from edgesparse.plan import model as pm
 from edgesparse.plan.arithmetic import apply, convolve
 from edgesparse.plan.places import addresses, halo_addresses, ring_addresses
 from edgesparse.plan.read import read_plan
+from edgesparse.plan.recurrent import lstm, svdf_feature, svdf_time
 from edgesparse.sparsity.formats import decode_weights
 
 POISON = 0x5A
@@ -35,9 +36,10 @@ class Interpreter:
         self.model = read_plan(plan)
         self._weights: dict[int, Array] = {}  # by id(): steps may share them
         for step in self.model.steps:
-            if isinstance(step.source, pm.Mac) and id(step.source.weights) not in self._weights:
-                decoded = decode_weights(step.source.weights).astype(np.float64)
-                self._weights[id(step.source.weights)] = decoded
+            for mac in pm.macs_of(step.source):
+                if id(mac.weights) not in self._weights:
+                    decoded = decode_weights(mac.weights).astype(np.float64)
+                    self._weights[id(mac.weights)] = decoded
         self._addresses: dict[int, Array] = {}
         self._arena = np.zeros(self.model.arena_bytes, np.int8)
         self._heads = self._arena[: 4 * len(self.model.rings)].view("<u4")
@@ -92,7 +94,7 @@ class Interpreter:
             for output, values in results:
                 self._write(output, values)
                 yield step, output, self._read(output)
-            self._advance([output for output, _ in results])
+            self._advance(step)
 
     def _write_inputs(self, inputs: Sequence[Array]) -> None:
         expected = [self.model.tensors[io.tensor] for io in self.model.inputs]
@@ -111,18 +113,22 @@ class Interpreter:
     def _step(self, step: pm.Step) -> list[tuple[int, Array]]:
         """What every branch gives, before anything is written: (tensor, [columns, channels])."""
         x = self._read(step.input)
+        zero_point = self.model.tensors[step.input].place.zero_point
         if isinstance(step.source, pm.Copy):
             return [(step.branches[0].output, self._copied(step, step.source, x))]
+        if isinstance(step.source, pm.Lstm):
+            return [(step.branches[0].output, self._lstm(step.source, x, zero_point))]
         if isinstance(step.source, pm.Mac):
-            zero_point = self.model.tensors[step.input].place.zero_point
             source = convolve(step.source, self._weights[id(step.source.weights)], x, zero_point)
+        elif isinstance(step.source, pm.Svdf):
+            source = self._svdf(step.source, x, zero_point)
         else:
             source = self._loaded(step, x)
         results = []
         for branch in step.branches:
             v = source[:, branch.first_channel : branch.first_channel + branch.channels]
             for stage in branch.stages:
-                v = apply(stage, v, self._read)
+                v = apply(stage, v, self._read, self._remember)
             results.append((branch.output, v.astype(np.int8)))
         return results
 
@@ -137,6 +143,31 @@ class Interpreter:
             columns = self.model.tensors[step.branches[0].output].place.columns
         return np.broadcast_to(x.astype(np.int64), (columns, channels))
 
+    def _lstm(self, source: pm.Lstm, x: Array, zero_point: int) -> Array:
+        """Every h; the state goes on."""
+        hidden, cell = (self._ring(ring) for ring in pm.rings_of(source))
+        start = self.model.rings[source.hidden_ring].zero_point
+        if source.anew:
+            hidden[:], cell[:] = start, self.model.rings[source.cell_ring].zero_point
+        weights = (self._weights[id(source.input.weights)],
+                   self._weights[id(source.recurrent.weights)])
+        y, h, c = lstm(source, weights, x, (zero_point, start), (hidden[0], cell[0].view("<i2")))
+        hidden[0], cell[0].view("<i2")[:] = h, c
+        return y
+
+    def _svdf(self, source: pm.Svdf, x: Array, zero_point: int) -> Array:
+        """The sums over the past, this run's column being its newest."""
+        ring, head = self._ring(source.ring), int(self._heads[source.ring])
+        newest = svdf_feature(source, self._weights[id(source.feature.weights)], x, zero_point)
+        ring[head] = newest.view(np.int8)
+        return svdf_time(source, np.roll(ring, -head - 1, axis=0).view("<i2"))
+
+    def _ring(self, number: int) -> Array:
+        """[columns, channels] int8, a view."""
+        ring = self.model.rings[number]
+        end = ring.offset + ring.columns * ring.channels
+        return self._arena[ring.offset : end].reshape(ring.columns, ring.channels)
+
     def _copied(self, step: pm.Step, copy: pm.Copy, x: Array) -> Array:
         output = step.branches[0].output
         place = self.model.tensors[output].place
@@ -149,6 +180,30 @@ class Interpreter:
         target = copy.out_offset + np.array(copy.out_strides) @ index
         y.ravel()[target] = x.ravel()[source]
         return y
+
+    def _remember(self, running: pm.Running, fresh: Array, zero_point: int) -> Array:
+        """The sums over the window, [1, channels] int64, after its newest columns.
+
+        Entries hold the lowest bits of a sum; `low` is the least a block can have.
+        """
+        ring, channels = self.model.rings[running.ring], fresh.shape[1]
+        storage = self._arena[ring.offset : ring.offset + ring.columns * channels]
+        totals = np.frombuffer(storage[: 4 * channels].tobytes(), "<i4").astype(np.int64)
+        width = np.dtype(f"<u{running.entry_bytes}")
+        entries = np.frombuffer(storage[4 * channels :].tobytes(), width).astype(np.int64)
+        entries = entries.reshape(running.entries, channels)
+        sizes = [1] * running.fresh if running.each else [running.fresh]
+        if running.tail:
+            sizes = [running.fresh - running.tail, running.tail]
+        # Of two kinds of blocks the window has an odd number: one of the other kind leaves.
+        for block, leaving in zip(np.split(fresh, np.cumsum(sizes)[:-1]), reversed(sizes)):
+            head, low = int(self._heads[running.ring]), (-128 - zero_point) * leaving
+            totals += block.sum(axis=0) - (low + (entries[head] - low) % 256**width.itemsize)
+            entries[head] = block.sum(axis=0) % 256**width.itemsize
+            self._heads[running.ring] = (head + 1) % running.entries
+        storage[: 4 * channels] = np.frombuffer(totals.astype("<i4").tobytes(), np.int8)
+        storage[4 * channels :] = np.frombuffer(entries.astype(width).tobytes(), np.int8)
+        return totals[None]
 
     def _read(self, number: int) -> Array:
         """[columns, channels] int8 of a tensor, a copy."""
@@ -174,13 +229,15 @@ class Interpreter:
             self._addresses[number] = addresses(place)
         return self._addresses[number]
 
-    def _advance(self, outputs: Sequence[int]) -> None:
+    def _advance(self, step: pm.Step) -> None:
         """Move the heads of the rings that a step has written."""
-        for number in outputs:
-            place = self.model.tensors[number].place
-            if place.ring_role is pm.RingRole.APPEND:
-                ring = self.model.rings[place.ring]
-                self._heads[place.ring] = (self._heads[place.ring] + place.columns) % ring.columns
+        moved = [(place.ring, place.columns)
+                 for place in (self.model.tensors[b.output].place for b in step.branches)
+                 if place.ring_role is pm.RingRole.APPEND]
+        if isinstance(step.source, pm.Svdf):
+            moved.append((step.source.ring, 1))
+        for ring, columns in moved:
+            self._heads[ring] = (self._heads[ring] + columns) % self.model.rings[ring].columns
 
     def _shaped(self, number: int, values: Array) -> Array:
         return values.reshape(self.model.tensors[number].shape)

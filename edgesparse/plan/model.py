@@ -3,17 +3,17 @@
 docs/PLAN_FORMAT.md says what each field means. The annotation of a field is its type in the
 schema, the order of the fields is the schema's, and codec.py reads and writes by nothing else.
 A field without a default is `required` in the schema, unless it is a number or a string.
-The tables of streaming stand in stream_model.py.
+Sources stand in source_model.py, the tables of streaming in stream_model.py.
 
 Three simplifications of the schema's shapes:
-a union field holds the table itself (`Step.source` is a Mac, a Load or a Copy); a `Stage` table is
+a union field holds the table itself (`Step.source` is a Mac, a Load, ...); a `Stage` table is
 its body (`Branch.stages` is a tuple of Requant, Clamp, ...); an absent string is "", an absent
 vector or list is an empty one, unless the field says `| None`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from enum import IntEnum
 from typing import Any, TypeAlias
 
@@ -31,14 +31,24 @@ from edgesparse.plan.scalars import (
     Bytes,
     I8Array,
     I32Array,
-    I32Tuple,
     Int8Aligned,
     Int8Data,
-    U8One,
-    U16Array,
     U32Tuple,
-    UInt8Aligned,
 )
+from edgesparse.plan.source_model import BiasForm as BiasForm
+from edgesparse.plan.source_model import Copy as Copy
+from edgesparse.plan.source_model import Encoding as Encoding
+from edgesparse.plan.source_model import Geometry as Geometry
+from edgesparse.plan.source_model import Load as Load
+from edgesparse.plan.source_model import Lstm as Lstm
+from edgesparse.plan.source_model import Mac as Mac
+from edgesparse.plan.source_model import RowGroup as RowGroup
+from edgesparse.plan.source_model import Scaled as Scaled
+from edgesparse.plan.source_model import Source as Source
+from edgesparse.plan.source_model import Svdf as Svdf
+from edgesparse.plan.source_model import Weights as Weights
+from edgesparse.plan.source_model import macs_of as macs_of
+from edgesparse.plan.source_model import rings_of as rings_of
 from edgesparse.plan.stream_model import Stream
 from edgesparse.quantize.fixedpoint import Rounding
 
@@ -62,19 +72,11 @@ class RingRole(IntEnum):
     VIEW = 2
 
 
-class Encoding(IntEnum):
-    DENSE = 0
-    BITMASK = 1
-    BSR = 2
-    NM = 3
-    DELTA_CSR = 4
+class RingUse(IntEnum):
+    """COLUMNS: of tensors; SUMS: of one Running."""
 
-
-class BiasForm(IntEnum):
-    """FOLDED: bias holds b - input zero point * sum(w); PLAIN: bias holds b."""
-
-    FOLDED = 0
-    PLAIN = 1
+    COLUMNS = 0
+    SUMS = 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,85 +116,8 @@ class Ring:
     columns: U32
     channels: U32
     zero_point: I8
-    reserved0: U8 = 0
-    reserved1: U16 = 0
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class RowGroup:
-    """Consecutive stored rows in one encoding: docs/PLAN_FORMAT.md section 7."""
-
-    first_row: U32
-    row_count: U32
-    encoding: Encoding
-    packing: U8 = 0
-    block_rows: U8One = 1
-    block_cols: U8One = 1
-    n: U8 = 0
-    m: U8 = 0
-    index_bits: U8 = 0
-    nnz: U32
-    values: Int8Aligned
-    index: UInt8Aligned = field(default_factory=lambda: np.zeros(0, np.uint8))
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Weights:
-    rows: U32
-    cols: U32
-    row_order: U16Array | None = None
-    groups: tuple[RowGroup, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Geometry:
-    """A convolution's shape; fully connected: everything 1 but in_c and rows."""
-
-    in_h: U16 = 1
-    in_w: U16 = 1
-    in_c: U16
-    groups: U16 = 1
-    out_h: U16 = 1
-    out_w: U16 = 1
-    rows: U16
-    kernel_h: U16 = 1
-    kernel_w: U16 = 1
-    stride_h: U16 = 1
-    stride_w: U16 = 1
-    dilation_h: U16 = 1
-    dilation_w: U16 = 1
-    pad_top: U16 = 0
-    pad_left: U16 = 0
+    use: RingUse = RingUse.COLUMNS
     reserved: U16 = 0
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Mac:
-    geometry: Geometry
-    weights: Weights
-    bias: I32Array
-    bias_form: BiasForm
-
-
-@dataclass(frozen=True)
-class Load:
-    """The input tensor's own elements, broadcast where a dimension is 1."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Copy:
-    """out[o] = in[i] over the box `dims`, in logical element numbers."""
-
-    dims: U32Tuple
-    in_offset: I32 = 0
-    in_strides: I32Tuple
-    out_offset: I32 = 0
-    out_strides: I32Tuple
-    fill: Bool = False
-    fill_value: I8 = 0
-
-
-Source: TypeAlias = Mac | Load | Copy
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -216,15 +141,6 @@ class Lut:
     """`table` is [256] int8, the entry of value v at v + 128."""
 
     table: Int8Aligned
-
-
-@dataclass(frozen=True, kw_only=True)
-class Scaled:
-    """A zero point and a real factor multiplier * 2**(shift - 31)."""
-
-    zero_point: I16
-    shift: I16
-    multiplier: I32
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -279,6 +195,39 @@ class Window:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Running:
+    """What a Mean or AvgPool counts besides the columns that come in.
+
+    ring     use SUMS
+    each     an entry of it is a column, not the sum of a block of them
+    fresh    of the columns that come in the first so many are remembered
+    columns  the newest so many remembered ones count
+    """
+
+    ring: U16
+    each: Bool
+    fresh: U32
+    columns: U32
+
+    @property
+    def tail(self) -> int:
+        """Columns of the last block of a run, 0 where it has only one."""
+        return 0 if self.each else self.columns % self.fresh
+
+    @property
+    def entries(self) -> int:
+        """In the ring: the blocks of the window."""
+        if self.each:
+            return self.columns
+        return self.columns // self.fresh * (2 if self.tail else 1) + (1 if self.tail else 0)
+
+    @property
+    def entry_bytes(self) -> int:
+        """Of a channel: a value of int8, the sum of up to 256 of them, or of more."""
+        return 1 if self.each else 2 if self.fresh <= 256 else 4
+
+
+@dataclass(frozen=True, kw_only=True)
 class MaxPool:
     window: Window
     qmin: I8
@@ -290,6 +239,7 @@ class AvgPool:
     window: Window
     qmin: I8
     qmax: I8
+    running: Running | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -301,6 +251,7 @@ class Mean:
     qmin: I8
     qmax: I8
     rounding: Rounding
+    running: Running | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,6 +19,7 @@ KINDS: dict[type, str] = {
     pm.Requant: "requant", pm.Clamp: "clamp", pm.Lut: "lut", pm.Add: "add", pm.Mul: "mul",
     pm.AddSingleRequant: "add_single_requant", pm.MaxPool: "max_pool", pm.AvgPool: "avg_pool",
     pm.Mean: "mean", pm.Softmax: "softmax", pm.Load: "load", pm.Copy: "copy",
+    pm.Lstm: "lstm", pm.Svdf: "svdf",
 }
 
 
@@ -37,7 +38,8 @@ class GroupInfo:
 class LayerInfo:
     """One step of a plan; without weights, the numbers about them are 0.
 
-    kind          "conv1d", "conv2d", "depthwise", "fully_connected", "copy", or the first stage
+    kind          "conv1d", "conv2d", "depthwise", "fully_connected", "lstm", "svdf", "copy", or the
+                  first stage
     inputs        shapes of the input and of every further operand
     macs          as if no weight were zero and no tap lay in the padding: rows * columns of the
                   weight matrix * output positions
@@ -157,20 +159,25 @@ class Plan:
         kinds = tuple(KINDS[type(stage)] for stage in stages)
         inputs = tuple(tensors[i].shape for i in reads)
         shapes, layout = tuple(t.shape for t in outputs), outputs[0].place.layout.name
-        if not isinstance(step.source, pm.Mac):
-            source = KINDS[type(step.source)]
-            kind = kinds[0] if kinds else source
+        source = step.source
+        macs = pm.macs_of(source)
+        if not macs:
+            kind = kinds[0] if kinds else KINDS[type(source)]
             return LayerInfo(name, kind, inputs, shapes, kinds, layout)
-        g, weights = step.source.geometry, step.source.weights
-        groups = tuple(
+        kind = _mac_kind(source.geometry) if isinstance(source, pm.Mac) else KINDS[type(source)]
+        groups = [group for mac in macs for group in mac.weights.groups]
+        encodings = tuple(
             GroupInfo(format_of(group).name, group.row_count, len(group.values) + len(group.index))
-            for group in weights.groups)
-        dense, positions = weights.rows * weights.cols, g.out_h * g.out_w
-        nnz = sum(group.nnz for group in weights.groups)
+            for group in groups)
+        # An LSTM multiplies its recurrent weights once for each column of its input.
+        positions = macs[0].geometry.out_h * macs[0].geometry.out_w
+        dense = sum(mac.weights.rows * mac.weights.cols for mac in macs)
+        nnz = sum(group.nnz for group in groups)
+        filters = source.time.size if isinstance(source, pm.Svdf) else 0
         return LayerInfo(
-            name, _mac_kind(g), inputs, shapes, kinds, layout, macs=dense * positions,
-            macs_stored=nnz * positions, zeros=1 - nnz / dense, encodings=groups,
-            weight_bytes=sum(group.bytes for group in groups), dense_bytes=dense)
+            name, kind, inputs, shapes, kinds, layout, macs=dense * positions + filters,
+            macs_stored=nnz * positions + filters, zeros=1 - nnz / dense, encodings=encodings,
+            weight_bytes=sum(e.bytes for e in encodings), dense_bytes=dense)
 
 
 def _mac_kind(g: pm.Geometry) -> str:

@@ -60,6 +60,8 @@ class Quality:
     recover_samples: U32
     settle_samples: U32 = 0
     guard_samples: U32 = 0
+    noise_margin: U16 = 0
+    missing_margin: U16 = 0
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -208,15 +208,16 @@ class NativeSession:
         """Per step: how often it ran since count(), and seconds in all."""
         return [(counter.runs, counter.ticks * 1e-9) for counter in self._counters]
 
-    def push(self, samples: Array, take: Callable[[NativeResult], None]) -> None:
-        """Push samples [frames, channels] int16, C order; results go to `take`, in order.
+    def push(self, samples: Array, take: Callable[[NativeResult], None] | None) -> None:
+        """Push samples [frames, channels] int16, C order; results go to `take`, in order, or
+        nowhere.
 
         Raises NativeError when the plan is no stream or the record has ended.
         """
         handle = ffi.new_handle(take)
         _check("es_push", lib.es_push(
             self._pointer, ffi.from_buffer("int16_t[]", samples), len(samples),
-            lib.es_host_result, handle))
+            ffi.NULL if take is None else lib.es_host_result, handle))
 
     def flush(self, take: Callable[[NativeResult], None]) -> None:
         """End the record. Raises NativeError when the plan is no stream."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from edgesparse.errors import Unsupported
 from edgesparse.graph.ir import Graph, Node, Tensor
-from edgesparse.ops import AvgPool, Conv, MaxPool, Slice
+from edgesparse.ops import AvgPool, Conv, Lstm, MaxPool, Slice
 from edgesparse.ops.history import History
 from edgesparse.streaming.extent import Reach, extents, moving_inputs, reach_of
 from edgesparse.streaming.source import along_time
@@ -62,6 +62,10 @@ def continuous(graph: Graph, hop: int) -> Continuous:
     for node in graph.nodes:
         out = node.outputs[0]
         reach = reach_of(graph, node)
+        if isinstance(node.op, Lstm):
+            raise Unsupported(
+                node.name, "Lstm", "its state starts anew in every window, and an endless run has "
+                "no windows", "incremental streaming, which recomputes it for every window")
         if out not in known or reach is None:
             raise Unsupported(
                 node.name, type(node.op).__name__, "it needs a whole window, which an endless run "

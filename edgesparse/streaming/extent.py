@@ -8,7 +8,8 @@ the two ends, are border columns and differ from window to window.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 
 from edgesparse.graph.ir import Graph, Node
 from edgesparse.ops import (
@@ -99,6 +100,33 @@ def extents(graph: Graph, source: str) -> dict[str, Extent]:
         if extent is not None:
             found[node.outputs[0]] = extent
     return found
+
+
+def compact_extents(graph: Graph, source: str) -> dict[str, Extent]:
+    """As extents(), with more columns at the left: what the left ones of later tensors are computed
+    from. Then nothing but `source` needs its clean columns at the start of the window.
+    """
+    found = extents(graph, source)
+    for node in reversed(graph.nodes):
+        out, reach = found.get(node.outputs[0]), reach_of(graph, node)
+        if out is None or reach is None or out.left == 0:
+            continue
+        end = (out.left - 1) * reach.step - reach.before + reach.span
+        for t in moving_inputs(graph, node):
+            x = found[t]
+            if t != source:
+                left = max(x.left, min(end, x.columns - x.right))
+                found[t] = replace(x, left=left)
+    return found
+
+
+def smallest_hop(graph: Graph) -> int:
+    """The model's total stride: the smallest multiple of every layer's, so that each keeps columns.
+
+    graph  its input [1, W, C]; what has one column for a whole window has none to keep
+    """
+    found = extents(graph, graph.inputs[0])
+    return math.lcm(*(e.stride for e in found.values() if e.columns > 1))
 
 
 def moving_inputs(graph: Graph, node: Node) -> tuple[str, ...]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 
 from edgesparse.errors import BadInput, Unsupported
 from edgesparse.graph.ir import Graph, Tensor
+from edgesparse.ops import History, Lstm, Stateful
 from edgesparse.plan.stream_model import Beats, Stream, StreamMode
 from edgesparse.streaming.beats import ecg_beats
 from edgesparse.streaming.continuous import Continuous, continuous
+from edgesparse.streaming.extent import smallest_hop
 from edgesparse.streaming.frontend import ECG360_RATE_MHZ, AdcInput, ecg360
 from edgesparse.streaming.incremental import Incremental, incremental
 from edgesparse.streaming.quality import ECG360_QUALITY
@@ -22,16 +24,22 @@ FRONT_ENDS = ("none", "ecg360")
 class StreamOptions:
     """How a windowed model becomes a stream.
 
-    hop        columns of the model's input per run
+    hop        columns of the model's input per run; None: its total stride, the smallest hop that
+               loses nothing
     mode       "continuous", "incremental", or "auto": continuous where the model allows it
+    phases     incremental: keep columns several times where hop is no multiple of a layer's stride
+    compact    incremental: recompute the start of padded windows from the input, for less memory
     rate       of the pushed samples, Hz; 0 is unknown
     frontend   "ecg360": 360 Hz ADC samples in, with signal quality; "none": stored input values
     beats      report beats instead of leaving the outputs to the caller
     units      ADC units per unit of the model's input (mV); of "ecg360"
     """
 
-    hop: int
+    hop: int | None = None
+    _: KW_ONLY
     mode: str = "auto"
+    phases: bool = True
+    compact: bool = False
     rate: float = 0.0
     frontend: str = "none"
     beats: bool = False
@@ -40,11 +48,15 @@ class StreamOptions:
 
 @dataclass(frozen=True)
 class Streamed:
-    """The hop model, its table (state_offset is the assembler's to fill), and what to say."""
+    """The hop model, its table (state_offset is the assembler's to fill), and what to say.
+
+    options  as given, with the hop that was chosen
+    """
 
     graph: Graph
     table: Stream
     notes: tuple[str, ...]
+    options: StreamOptions
 
 
 def streamed(graph: Graph, options: StreamOptions) -> Streamed:
@@ -52,12 +64,31 @@ def streamed(graph: Graph, options: StreamOptions) -> Streamed:
 
     graph  one input [1, W, C]; its outputs run along time in continuous mode
     Raises BadInput for options that do not fit each other or the model, Unsupported where the
-    model does not allow the mode that was asked for.
+    model does not allow the mode that was asked for, or is a stream already.
     """
+    _refuse_own_state(graph)
     graph = along_time(graph)
-    source = _source(graph, options)
+    source = graph.tensors[graph.inputs[0]]
+    options, chosen = _with_hop(graph, options)
+    _check(options, source)
     made, notes = _rewritten(graph, options)
-    return Streamed(made.graph, stream_table(made, options, source), notes)
+    return Streamed(made.graph, stream_table(made, options, source), (*chosen, *notes), options)
+
+
+def _refuse_own_state(graph: Graph) -> None:
+    """A model that goes on from run to run has no windows to be rewritten.
+
+    An LSTM over several columns is taken as one that starts anew in every window.
+    """
+    columns = graph.tensors[graph.inputs[0]].columns
+    for node in graph.nodes:
+        lstm = isinstance(node.op, Lstm)
+        if isinstance(node.op, (History, Stateful)) and not (lstm and columns > 1):
+            step = "one column" if columns == 1 else f"{columns} columns"
+            raise Unsupported(
+                node.name, type(node.op).__name__, "the model already carries its state from run "
+                f"to run: each run is one step of {step}",
+                "convert it without --stream; run() goes on, reset() starts a new stream")
 
 
 def stream_table(made: Continuous | Incremental, options: StreamOptions, source: Tensor) -> Stream:
@@ -101,32 +132,51 @@ def _rewritten(
 ) -> tuple[Continuous | Incremental, tuple[str, ...]]:
     """The hop model, and a line for everything that stopped reuse."""
     if options.mode == "incremental":
-        return _incremental(graph, options.hop)
+        return _incremental(graph, options)
+    assert options.hop is not None
     try:
         return continuous(graph, options.hop), ()
     except Unsupported as issue:
         if options.mode == "continuous":
             raise
-        made, notes = _incremental(graph, options.hop)
+        made, notes = _incremental(graph, options)
         return made, (f"not continuous: {issue}", *notes)
 
 
-def _incremental(graph: Graph, hop: int) -> tuple[Incremental, tuple[str, ...]]:
-    made = incremental(graph, hop)
-    return made, tuple(
+def _incremental(
+    graph: Graph, options: StreamOptions
+) -> tuple[Incremental, tuple[str, ...]]:
+    assert options.hop is not None
+    made = incremental(graph, options.hop, options.phases, options.compact)
+    phased = tuple(
+        f"{p.layer}: hop {made.hop} is no multiple of its stride of {p.stride}: from here on "
+        f"columns are kept {p.phases} times; a multiple of {p.stride} keeps them once, "
+        "phases=no never"
+        for p in made.phased)
+    return made, phased + tuple(
         f"{stop.layer}: computed in full in every run: {stop.reason}" for stop in made.stopped)
 
 
-def _source(graph: Graph, options: StreamOptions) -> Tensor:
-    """The one input, after a look at all options."""
+def _with_hop(
+    graph: Graph, options: StreamOptions
+) -> tuple[StreamOptions, tuple[str, ...]]:
+    """The options with a hop, and a line about it where it was ours to choose."""
+    if options.hop is not None:
+        return options, ()
+    hop = smallest_hop(graph)
+    chosen = f"hop {hop} was chosen: the model's total stride, the smallest that loses nothing"
+    return replace(options, hop=hop), (chosen,)
+
+
+def _check(options: StreamOptions, source: Tensor) -> None:
+    """Raises BadInput for options that do not fit each other or the input."""
     for name, value, allowed in (
         ("mode", options.mode, MODES), ("frontend", options.frontend, FRONT_ENDS)):
         if value not in allowed:
             raise BadInput(f"stream {name} {value!r}: {', '.join(allowed)} is allowed")
     if options.beats and options.mode == "incremental":
         raise BadInput("stream beats need mode=continuous: a beat is found on one endless output")
-    source = graph.tensors[graph.inputs[0]]
-    if not 1 <= options.hop <= source.columns:
+    if options.hop is None or not 1 <= options.hop <= source.columns:
         raise BadInput(
             f"stream hop {options.hop}: 1 to {source.columns} is allowed, the window of the model")
     if options.frontend != "none" and source.channels != 1:
@@ -137,7 +187,6 @@ def _source(graph: Graph, options: StreamOptions) -> Tensor:
         raise BadInput(
             f"stream frontend {options.frontend!r} is for 360 Hz, the rate is {options.rate} Hz; "
             "resample the signal, or convert without a front end")
-    return source
 
 
 def _beats(made: Continuous | Incremental) -> Beats:

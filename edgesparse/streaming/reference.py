@@ -5,10 +5,11 @@ The definition the C core's es_push is tested against, on the interpreter of the
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
+from edgesparse.graph.ir import Array
 from edgesparse.plan.interpret import Interpreter
 from edgesparse.plan.stream_model import StreamMode
 from edgesparse.streaming.beats import BeatDecoder
@@ -16,11 +17,15 @@ from edgesparse.streaming.events import Beat, Event, Run, StateChange
 from edgesparse.streaming.frontend import MISSING, FrontEndState
 from edgesparse.streaming.quality import SignalQuality
 
+REFERENCE = "the plain reference of streams"
+
 
 class ReferenceStream:
     """One stream of the plan in `data`, which has a Stream table."""
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, watch: Callable[[Array], None] = lambda _: None) -> None:
+        """watch: is given the input of every run."""
+        self._watch = watch
         self._interpreter = Interpreter(data)
         model = self._interpreter.model
         assert model.stream is not None
@@ -91,6 +96,7 @@ class ReferenceStream:
     def _run(self) -> list[Event]:
         x = np.array(self._columns, np.int8).reshape(self._input.shape)
         self._columns = []
+        self._watch(x)
         outputs = self._interpreter.run([x])
         self.runs += 1
         spec = self.spec

@@ -9,11 +9,13 @@ import numpy as np
 from edgesparse.graph.evaluate import evaluate_node
 from edgesparse.graph.ir import Array, Graph
 from edgesparse.ops.history import History
+from edgesparse.ops.running import Running
+from edgesparse.ops.stateful import State, Stateful
 
 
 def keeps_state(graph: Graph) -> bool:
     """Whether a run depends on the runs before it."""
-    return any(isinstance(node.op, History) for node in graph.nodes)
+    return any(isinstance(node.op, (History, Running, Stateful)) for node in graph.nodes)
 
 
 class Simulator:
@@ -23,11 +25,14 @@ class Simulator:
         self.graph = graph
         self._reach = {
             node.inputs[0]: max(
-                n.op.columns + n.op.lag for n in graph.nodes
+                n.op.reach(graph.ins(n)[0].columns) for n in graph.nodes
                 if isinstance(n.op, History) and n.inputs[0] == node.inputs[0])
             for node in graph.nodes if isinstance(node.op, History)
         }
         self._past: dict[str, Array] = {}
+        self._states: dict[str, State] = {}
+        """By the first output of the operator."""
+        self._summed: dict[str, Array] = {}
         self.reset()
 
     def reset(self) -> None:
@@ -36,6 +41,14 @@ class Simulator:
             t = self.graph.tensors[name]
             start = t.zero_point if t.dtype == "int8" else 0
             self._past[name] = np.full((1, reach, t.shape[2]), start, np.dtype(t.dtype))
+        for node in self.graph.nodes:
+            if isinstance(node.op, Stateful):
+                self._states[node.outputs[0]] = node.op.start(
+                    self.graph.ins(node), self.graph.outs(node))
+            elif isinstance(node.op, Running):
+                (x,) = self.graph.ins(node)
+                self._summed[node.outputs[0]] = np.full(
+                    (1, node.op.columns, x.channels), node.op.start(x), np.int8)
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """One hop; returns every tensor's value."""
@@ -50,7 +63,19 @@ class Simulator:
                     past = np.concatenate([self._past[name], values[name]], axis=1)
                     self._past[name] = past[:, past.shape[1] - self._reach[name] :]
                     pushed.add(name)
-                values[node.outputs[0]] = node.op.of_past(self._past[name])
+                values[node.outputs[0]] = node.op.of_past(
+                    self._past[name], values[name].shape[1])
+            elif isinstance(node.op, Running):
+                name, x = node.outputs[0], values[node.inputs[0]]
+                (values[name],) = node.op.of_past(
+                    self._summed[name], x, self.graph.ins(node), self.graph.outs(node))
+                self._summed[name] = node.op.remembered(self._summed[name], x)
+            elif isinstance(node.op, Stateful):
+                y = node.outputs[0]
+                results, self._states[y] = node.op.advance(
+                    [values[t] for t in node.inputs], self.graph.ins(node), self.graph.outs(node),
+                    self._states[y])
+                values.update(zip(node.outputs, results, strict=True))
             else:
                 results = evaluate_node(
                     node, [values[t] for t in node.inputs], self.graph.ins(node),

@@ -19,22 +19,39 @@ static double columns_asked(const es_branch *branch, double source_columns)
     return asked;
 }
 
+static double mac_cost(const es_mac *mac)
+{
+    double cost = (double)mac->geometry->kernel_h * mac->geometry->kernel_w *
+                  mac->geometry->in_c;
+    for (uint32_t i = 0; i < mac->weights.groups.count; i++) {
+        es_row_group group;
+        es_row_group_view(&mac->weights, i, &group);
+        cost += group.values.count + group.index.count;
+    }
+    return cost;
+}
+
 /* One column of the source. */
 static double column_cost(const es_step *step, double channels)
 {
-    double cost = channels;
+    enum { GATE_FUNCTIONS = 100 };
     if (step->source_kind == ES_SOURCE_MAC) {
         es_mac mac;
-        es_mac_view(step, &mac);
-        cost += (double)mac.geometry->kernel_h * mac.geometry->kernel_w *
-                mac.geometry->in_c;
-        for (uint32_t i = 0; i < mac.weights.groups.count; i++) {
-            es_row_group group;
-            es_row_group_view(&mac.weights, i, &group);
-            cost += group.values.count + group.index.count;
-        }
+        es_mac_view(step->source, &mac);
+        return channels + mac_cost(&mac);
     }
-    return cost;
+    if (step->source_kind == ES_SOURCE_LSTM) {
+        es_lstm lstm;
+        es_lstm_view(step, &lstm);
+        return GATE_FUNCTIONS * channels + mac_cost(&lstm.input) +
+               mac_cost(&lstm.recurrent);
+    }
+    if (step->source_kind == ES_SOURCE_SVDF) {
+        es_svdf svdf;
+        es_svdf_view(step, &svdf);
+        return channels + mac_cost(&svdf.feature) + svdf.time.count;
+    }
+    return channels;
 }
 
 static double copy_cost(const es_step *step)

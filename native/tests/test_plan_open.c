@@ -32,8 +32,8 @@ static int opens(void)
     CHECK(plan.bytes == plan_everything && plan.size == flatbuffer_size());
     CHECK(es_plan_info(&plan, &info) == ES_OK);
     CHECK(info.flash_bytes == SIZE);
-    CHECK(info.steps == 8 && info.inputs == 2 && info.outputs == 2);
-    CHECK(info.state_bytes == 48 && info.ram_bytes > info.state_bytes);
+    CHECK(info.steps == 10 && info.inputs == 2 && info.outputs == 5);
+    CHECK(info.state_bytes == 128 && info.ram_bytes > info.state_bytes);
     CHECK(info.config == 0x1234);
     for (uint8_t i = 0; i < 32; i++) {
         CHECK(info.source_sha256[i] == i);
@@ -112,7 +112,7 @@ static int survives_every_change(void)
             } else {
                 refused++;
                 CHECK(fault.invariant > 3 && fault.invariant <= 62);
-                CHECK(fault.step >= -1 && fault.step < 8);
+                CHECK(fault.step >= -1 && fault.step < 10);
             }
             copy[at] = plan_everything[at];
         }

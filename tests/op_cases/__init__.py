@@ -5,7 +5,7 @@ CASES[operator name](rng) draws one. A new operator needs an entry: tests/test_o
 
 from __future__ import annotations
 
-from op_cases import elementwise, layout, macs, windows
+from op_cases import elementwise, layout, macs, recurrent, windows
 from op_cases.parts import CASES, Case
 
-__all__ = ["CASES", "Case", "elementwise", "layout", "macs", "windows"]
+__all__ = ["CASES", "Case", "elementwise", "layout", "macs", "recurrent", "windows"]

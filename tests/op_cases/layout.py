@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import edgesparse.ops as ops
+from edgesparse.graph.ir import Quant
 from op_cases.parts import (
     Case,
     Rng,
@@ -47,7 +48,22 @@ def transpose(rng: Rng) -> Case:
 def history(rng: Rng) -> Case:
     """Of a first run; what it remembers is tested where it does (test_stateful.py)."""
     columns, lag = size(rng), int(rng.integers(0, 3))
-    return one_input(rng, ops.History(columns, lag), (1, size(rng), size(rng)), None)
+    phases = int(choice(rng, (1, 1, 2, 3)))
+    return one_input(rng, ops.History(columns, lag, phases), (1, size(rng), size(rng)), None)
+
+
+@case
+def running(rng: Rng) -> Case:
+    """Of a first run; sums that are kept: test_running.py."""
+    fresh = size(rng)
+    columns, rest = fresh + int(rng.integers(0, 20)), int(rng.integers(0, 3))
+    q, over = quant(rng), ops.Mean((1,), keep_dims=bool(rng.random() < 0.5))
+    op = ops.Running(over, columns, fresh)
+    out = quant(rng, q.scale[0])
+    if rng.random() < 0.3:
+        q, out = Quant(q.scale, (0,)), None  # before a first run lie zeros, not zero points
+        op = ops.Running(ops.AvgPool((1, columns + rest)), columns, fresh)
+    return one_input(rng, op, (1, fresh + rest, size(rng)), out, quant=q)
 
 
 @case

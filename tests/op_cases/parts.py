@@ -28,7 +28,9 @@ class Case:
     code     the TFLite operator, "" when there is none
     model    tensors that look different in the model file, by name
     extra    constants the model's operator takes that ours holds as attributes
-    order    names of the model operator's inputs
+    order    names of the model operator's inputs; tensors it does not name are not in the model
+    state    of `extra`, the variable tensors
+    inside   tensors without a value that the model's operator lists as intermediates
     near     largest sane distance between int8_ref and float_ref, in output steps
     """
 
@@ -41,6 +43,8 @@ class Case:
     model: Mapping[str, Tensor] = field(default_factory=dict)
     extra: tuple[Tensor, ...] = ()
     order: tuple[str, ...] = ()
+    state: tuple[str, ...] = ()
+    inside: tuple[Tensor, ...] = ()
     near: float = 1.0
 
     def int8(self) -> Array:
@@ -48,11 +52,13 @@ class Case:
 
     def tflite(self) -> bytes:
         """The case as a model with one operator; constants of `ins` are constants there."""
-        tensors = [self.model.get(t.name, t) for t in (*self.ins, *self.extra, *self.outs)]
         order = self.order or tuple(t.name for t in (*self.ins, *self.extra))
-        call = Call(self.code, order, tuple(t.name for t in self.outs), self.options)
+        tensors = [self.model.get(t.name, t) for t in (*self.ins, *self.extra) if t.name in order]
+        call = Call(self.code, order, tuple(t.name for t in self.outs), self.options,
+                    intermediates=tuple(t.name for t in self.inside))
         variable = [t.name for t in self.ins if t.data is None]
-        return build(tensors, [call], variable, [t.name for t in self.outs])
+        return build([*tensors, *self.outs, *self.inside], [call], variable,
+                     [t.name for t in self.outs], variables=self.state)
 
     def feeds(self) -> dict[str, Array]:
         """The values of the model's inputs by name, in the shapes the model has."""

@@ -37,6 +37,7 @@ typedef struct es_level {
     uint8_t stage, kind;
     int8_t in_zero_point;    /* Mean */
     const es_window *window; /* pools */
+    es_running running;      /* AvgPool, Mean */
     uint8_t *buffer;         /* [channels] int32 (AvgPool, Mean) or int8 */
     uint32_t column;
     uint32_t taps;   /* columns that may go into it */
@@ -54,6 +55,15 @@ typedef struct es_lane {
     uint32_t level_count;
 } es_lane;
 
+/* What a source with a state does with the sums of its Macs: it scales them
+ * to int16 and keeps them. */
+typedef struct es_collect {
+    const es_scaled *scales; /* one for each `block` channels */
+    uint32_t block;
+    bool add;    /* to what is there */
+    uint8_t *to; /* [channels] int16, at any address */
+} es_collect;
+
 typedef struct es_exec {
     uint8_t *arena;
     const es_root *root;
@@ -63,6 +73,7 @@ typedef struct es_exec {
     /* Bit b: branch b has levels. Those are executed one by one; the others
      * together in one pass over the columns. */
     uint32_t has_levels;
+    const es_collect *collect; /* NULL: values go to the lanes */
 } es_exec;
 
 es_reader es_reader_of(const es_exec *x, uint32_t tensor);
@@ -82,6 +93,9 @@ void es_lane_emit(es_exec *x, const es_part *part, uint32_t level);
 void es_stages_apply(const es_exec *x, const es_part *part, uint32_t begin,
                      uint32_t end);
 
+/* x times the factor of `by`. */
+int32_t es_scale(int32_t x, const es_scaled *by, uint8_t rounding);
+
 /* Sources. Those that work in tiles: compute `count` columns and emit them. */
 typedef struct es_mac_source {
     es_mac mac;
@@ -93,11 +107,32 @@ typedef struct es_mac_source {
 void es_mac_begin(const es_exec *x, es_mac_source *source);
 void es_mac_columns(es_exec *x, const es_mac_source *source,
                     const uint32_t *columns, uint32_t count);
+/* One column of a Mac that reads its input in place. */
+void es_mac_collect(es_exec *x, const es_mac *mac, uint32_t column,
+                    const es_collect *collect);
 void es_load_columns(es_exec *x, const uint32_t *columns, uint32_t count);
 void es_source_columns(es_exec *x, const es_mac_source *source,
                        const uint32_t *columns, uint32_t count);
+/* An Svdf: the column that this run adds to the past; then its one column. */
+void es_svdf_push(es_exec *x);
+void es_svdf_column(es_exec *x);
 /* The whole step. */
 void es_copy_run(const es_exec *x);
+void es_lstm_run(es_exec *x);
+
+/* int16 numbers of a state, at any address. */
+static inline int32_t es_get_i16(const uint8_t *at)
+{
+    int16_t value;
+    memcpy(&value, at, sizeof value);
+    return value;
+}
+
+static inline void es_put_i16(uint8_t *at, int32_t value)
+{
+    int16_t narrow = (int16_t)value;
+    memcpy(at, &narrow, sizeof narrow);
+}
 
 /* Stages that need whole columns. The lane gets its levels, with buffers in
  * the scratch; then all columns of its output are computed. */
@@ -106,6 +141,13 @@ void es_levels_find(es_exec *x, uint8_t *scratch);
 void es_levels_run(es_exec *x, const es_mac_source *source);
 /* Add the columns of a part to the column that `level` is computing. */
 void es_level_add(const es_level *level, const es_part *part);
+
+/* A block of fresh columns is complete: its sums, in the buffer, take the place
+ * of those of the block that leaves the window, of `leaving` columns; the
+ * buffer is empty then. */
+void es_running_push(const es_exec *x, const es_level *level, uint32_t leaving);
+/* The sums of the window to the buffer. */
+void es_running_total(const es_exec *x, const es_level *level);
 
 /* One column in place: [channels] int8. */
 void es_softmax(int8_t *column, uint32_t channels, const es_stage *stage);

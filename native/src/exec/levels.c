@@ -173,6 +173,7 @@ void es_levels_find(es_exec *x, uint8_t *scratch)
         level->kind = stage.kind;
         level->in_zero_point = stage.in_zero_point;
         level->window = stage.window;
+        level->running = stage.running;
         level->buffer = scratch;
         level->taps = 1;
         if (stage.window) {
@@ -188,14 +189,45 @@ void es_levels_find(es_exec *x, uint8_t *scratch)
     }
 }
 
+/* Whether the taps so far are fresh columns and end a block of them. */
+static bool ends_block(const es_level *level)
+{
+    const es_running *running = &level->running;
+    uint32_t tap = level->tap;
+    if (!running->there || tap > running->fresh) {
+        return false;
+    }
+    return running->each || tap == running->fresh ||
+           tap == running->fresh - es_running_tail(running);
+}
+
+static void end_block(const es_exec *x, es_level *level)
+{
+    const es_running *running = &level->running;
+    uint32_t tail = es_running_tail(running);
+    uint32_t leaving = running->each ? 1 : running->fresh;
+    if (tail) { /* an odd number of blocks: one of the other kind leaves */
+        leaving = level->tap < running->fresh ? tail : running->fresh - tail;
+    }
+    es_running_push(x, level, leaving);
+    if (level->tap == running->fresh) { /* the other columns are only counted */
+        es_running_total(x, level);
+        level->inside += running->columns - running->fresh;
+    }
+}
+
 /* All taps of the lowest level's column, four by four. */
 static void add_source(es_exec *x, const es_mac_source *source, es_level *level)
 {
     uint32_t column[ES_TILE_COLUMNS], count = 0;
     while (next_tap(level, &column[count])) {
-        if (++count == ES_TILE_COLUMNS) {
+        bool ends = ends_block(level);
+        if (++count == ES_TILE_COLUMNS || ends) {
             es_source_columns(x, source, column, count);
             count = 0;
+        }
+        if (ends) {
+            end_block(x, level);
         }
     }
     if (count) {

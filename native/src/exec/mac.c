@@ -62,7 +62,7 @@ static void gather(const es_reader *input, const es_geometry *g,
 
 void es_mac_begin(const es_exec *x, es_mac_source *source)
 {
-    es_mac_view(&x->step, &source->mac);
+    es_mac_view(x->step.source, &source->mac);
     const es_geometry *g = source->mac.geometry;
     uint32_t bytes = es_mac_patch_bytes(x->root, &x->step, &source->mac);
     uint8_t *scratch = x->arena + x->step.scratch_offset;
@@ -197,4 +197,13 @@ void es_mac_columns(es_exec *x, const es_mac_source *source,
         }
     }
     flush(&run);
+}
+
+void es_mac_collect(es_exec *x, const es_mac *mac, uint32_t column,
+                    const es_collect *collect)
+{
+    es_mac_source source = {*mac, NULL, 0, 0};
+    x->collect = collect;
+    es_mac_columns(x, &source, &column, 1);
+    x->collect = NULL;
 }

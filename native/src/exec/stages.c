@@ -45,7 +45,7 @@ static void lut(const es_stage *stage, const es_part *part)
     }
 }
 
-static int32_t scale(int32_t x, const es_scaled *by, uint8_t rounding)
+int32_t es_scale(int32_t x, const es_scaled *by, uint8_t rounding)
 {
     return es_mbqm(x, by->multiplier, by->shift, rounding);
 }
@@ -53,20 +53,21 @@ static int32_t scale(int32_t x, const es_scaled *by, uint8_t rounding)
 static int32_t add(const es_stage *stage, int32_t v, int32_t o)
 {
     int32_t unit = 1 << stage->left_shift; /* |v - zero point| < 2^8 */
-    int32_t a = scale((v - stage->value->zero_point) * unit, stage->value,
-                      stage->rounding);
-    int32_t b = scale((o - stage->other->zero_point) * unit, stage->other,
-                      stage->rounding);
+    int32_t a = es_scale((v - stage->value->zero_point) * unit, stage->value,
+                         stage->rounding);
+    int32_t b = es_scale((o - stage->other->zero_point) * unit, stage->other,
+                         stage->rounding);
     int32_t sum =
         (stage->negate_value ? -a : a) + (stage->negate_other ? -b : b);
-    return stage->out->zero_point + scale(sum, stage->out, stage->rounding);
+    return stage->out->zero_point + es_scale(sum, stage->out, stage->rounding);
 }
 
 static int32_t mul(const es_stage *stage, int32_t v, int32_t o)
 {
     int32_t product =
         (v - stage->value_zero_point) * (o - stage->other_zero_point);
-    return stage->out->zero_point + scale(product, stage->out, stage->rounding);
+    return stage->out->zero_point +
+           es_scale(product, stage->out, stage->rounding);
 }
 
 /* The sum may need 63 bits (I-44), and its clamp comes before int32. */

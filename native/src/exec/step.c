@@ -2,6 +2,7 @@
  * branch. */
 #include "exec/exec.h"
 #include "es_assert.h"
+#include "fixedpoint.h"
 #include "plan/crc32.h"
 
 es_reader es_reader_of(const es_exec *x, uint32_t tensor)
@@ -47,6 +48,9 @@ static bool lane_has(const es_exec *x, uint32_t channel)
 
 bool es_lane_takes(es_exec *x, uint32_t channel)
 {
+    if (x->collect) {
+        return true;
+    }
     if (x->lane.level_count) { /* a pass for this branch alone */
         return lane_has(x, channel);
     }
@@ -86,8 +90,25 @@ void es_lane_emit(es_exec *x, const es_part *part, uint32_t level)
     }
 }
 
+/* One column: sums stay inside int32 by I-46. */
+static void collect(const es_collect *into, const es_tile *tile)
+{
+    for (uint32_t r = 0; r < tile->channels; r++) {
+        uint32_t channel = tile->channel[r];
+        const es_scaled *scale = &into->scales[channel / into->block];
+        uint8_t *at = into->to + 2 * (size_t)channel;
+        int32_t v = es_scale(tile->value[0][r], scale, ES_ROUND_DOUBLE);
+        v += into->add ? es_get_i16(at) : 0;
+        es_put_i16(at, es_clamp(v, INT16_MIN, INT16_MAX));
+    }
+}
+
 void es_emit(es_exec *x, es_tile *tile)
 {
+    if (x->collect) {
+        collect(x->collect, tile);
+        return;
+    }
     es_part part = {tile, 0, 0, 0};
     while (part.to < tile->channels) {
         bool taken = es_lane_takes(x, tile->channel[part.to]);
@@ -140,6 +161,8 @@ void es_source_columns(es_exec *x, const es_mac_source *source,
 {
     if (x->step.source_kind == ES_SOURCE_MAC) {
         es_mac_columns(x, source, columns, count);
+    } else if (x->step.source_kind == ES_SOURCE_SVDF) {
+        es_svdf_column(x);
     } else {
         es_load_columns(x, columns, count);
     }
@@ -169,6 +192,8 @@ static void run_tiles(es_exec *x)
     if (x->step.source_kind == ES_SOURCE_MAC) {
         es_mac_begin(x, &source);
         scratch += source.scratch;
+    } else if (x->step.source_kind == ES_SOURCE_SVDF) {
+        es_svdf_push(x);
     }
     uint32_t branches = x->step.branches.count;
     for (uint32_t b = 0; b < branches; b++) {
@@ -207,10 +232,13 @@ void es_step_run(uint8_t *arena, const es_root *root, uint32_t index)
     x.arena = arena;
     x.root = root;
     x.has_levels = 0;
+    x.collect = NULL;
     es_step_view(root, index, &x.step);
     x.input = es_reader_of(&x, x.step.input);
     if (x.step.source_kind == ES_SOURCE_COPY) {
         es_copy_run(&x);
+    } else if (x.step.source_kind == ES_SOURCE_LSTM) {
+        es_lstm_run(&x);
     } else {
         run_tiles(&x);
     }
@@ -220,9 +248,18 @@ void es_step_run(uint8_t *arena, const es_root *root, uint32_t index)
     }
 }
 
+static void advance(uint8_t *arena, const es_root *root, uint32_t ring,
+                    uint32_t by)
+{
+    uint32_t head = es_ring_head(arena, ring) + by;
+    uint32_t columns = root->rings[ring].columns;
+    es_ring_set_head(arena, ring, head >= columns ? head - columns : head);
+}
+
 void es_step_advance(uint8_t *arena, const es_root *root, uint32_t index)
 {
     es_step step;
+    uint16_t rings[2];
     es_step_view(root, index, &step);
     for (uint32_t b = 0; b < step.branches.count; b++) {
         es_branch branch;
@@ -231,12 +268,12 @@ void es_step_advance(uint8_t *arena, const es_root *root, uint32_t index)
         es_tensor_view(root, branch.output, &output);
         const es_place *place = output.place;
         if (place->ring_role == ES_RING_APPEND) {
-            uint32_t ring = (uint32_t)place->ring;
-            uint32_t head = es_ring_head(arena, ring) + place->columns;
-            uint32_t columns = root->rings[ring].columns;
-            es_ring_set_head(arena, ring,
-                             head >= columns ? head - columns : head);
+            advance(arena, root, (uint32_t)place->ring, place->columns);
         }
+    }
+    /* Those of an LSTM have one column: their heads stay 0. */
+    for (uint32_t i = es_step_rings(&step, rings); i-- > 0;) {
+        advance(arena, root, rings[i], 1);
     }
 }
 

@@ -32,6 +32,7 @@ typedef struct es_check {
     es_status status; /* what a refusal returns */
     es_fault fault;
     uint32_t looks; /* I-26 */
+    uint32_t sums;  /* I-47: rings before this one are taken */
     uint32_t seen_next;
     es_seen seen[ES_SEEN_WEIGHTS];
 } es_check;
@@ -71,10 +72,24 @@ uint16_t es_check_copy(const es_copy *copy, const es_place *input,
                        const es_place *output);
 /* I-40 to I-45 of one stage, but I-43 of a Mac. `in` comes in. */
 uint16_t es_check_arithmetic(const es_stage *stage, const es_flow *in);
+/* I-47 but that no other stage of the branch needs whole columns. */
+uint16_t es_check_running(es_check *check, const es_stage *stage,
+                          const es_flow *in);
 /* I-50 to I-57. */
 bool es_check_weights(es_check *check, const es_mac *mac);
-/* I-43 of a Mac whose weights, branches and first stages are right. */
-bool es_check_sums(es_check *check, const es_step *step, const es_mac *mac);
+/* What the sums of a Mac go into. */
+typedef struct es_sink {
+    const es_step *step;     /* scales NULL: the first stages of its branches */
+    const es_scaled *scales; /* otherwise int16: one for each `block` rows */
+    uint32_t block;
+} es_sink;
+/* I-43 and I-46 of a Mac whose weights and sink are right. */
+bool es_check_sums(es_check *check, const es_sink *sink, const es_mac *mac);
+/* I-35 and I-46; I-36 and I-46; with all that their Macs hold. */
+bool es_check_lstm(es_check *check, const es_step *step);
+bool es_check_svdf(es_check *check, const es_step *step);
+/* I-40 of a Scaled. */
+bool es_scaled_fits(const es_scaled *scaled);
 /* I-16 of a step's scratch, I-24 to I-26. */
 bool es_check_memory(es_check *check, const es_step *step, uint32_t index);
 /* I-26 for the plan's outputs. */

@@ -35,7 +35,7 @@ static bool shifts_fit(es_i8s shift, uint32_t channels, int least, int most)
     return true;
 }
 
-static bool scaled_fits(const es_scaled *scaled)
+bool es_scaled_fits(const es_scaled *scaled)
 {
     return scaled->multiplier >= 0 && shift_fits(scaled->shift);
 }
@@ -53,8 +53,8 @@ static bool room_for(int64_t most, int16_t shift)
 
 static uint16_t check_add(const es_stage *stage)
 {
-    if (!scaled_fits(stage->value) || !scaled_fits(stage->other) ||
-        !scaled_fits(stage->out)) {
+    if (!es_scaled_fits(stage->value) || !es_scaled_fits(stage->other) ||
+        !es_scaled_fits(stage->out)) {
         return 40;
     }
     if (stage->left_shift > 20 || stage->value->shift > 0 ||
@@ -69,7 +69,7 @@ static uint16_t check_add(const es_stage *stage)
 
 static uint16_t check_mul(const es_stage *stage)
 {
-    if (!scaled_fits(stage->out)) {
+    if (!es_scaled_fits(stage->out)) {
         return 40;
     }
     if (!is_int8(stage->out->zero_point)) {
@@ -80,14 +80,17 @@ static uint16_t check_mul(const es_stage *stage)
 
 static uint16_t check_mean(const es_stage *stage, const es_flow *in)
 {
-    if (!scaled_fits(stage->out)) {
+    if (!es_scaled_fits(stage->out)) {
         return 40;
     }
     if (!is_int8(stage->out->zero_point)) {
         return 42;
     }
-    /* |sum| <= 255 * 2^24, shifted by at most 30: fits int64. */
-    return room_for((int64_t)255 * in->columns, stage->out->shift) ? 0 : 43;
+    /* |sum| <= 255 * 2^25, shifted by at most 30: fits int64. */
+    return room_for((int64_t)255 * es_counted(&stage->running, in->columns),
+                    stage->out->shift)
+               ? 0
+               : 43;
 }
 
 static uint32_t least(uint32_t a, uint32_t b)
@@ -96,11 +99,12 @@ static uint32_t least(uint32_t a, uint32_t b)
 }
 
 /* The sum of n taps and half of n, 128.5 * n, fit int32. */
-static uint16_t check_average(const es_window *window)
+static uint16_t check_average(const es_stage *stage)
 {
+    const es_window *window = stage->window;
     uint32_t taps = least(window->kernel_h, window->in_h) *
                     least(window->kernel_w, window->in_w);
-    return taps <= 1u << 23 ? 0 : 43;
+    return es_counted(&stage->running, taps) <= 1u << 23 ? 0 : 43;
 }
 
 static uint16_t check_softmax(const es_stage *stage, const es_flow *in)
@@ -158,7 +162,7 @@ uint16_t es_check_arithmetic(const es_stage *stage, const es_flow *in)
     case ES_STAGE_MUL:
         return check_mul(stage);
     case ES_STAGE_AVG_POOL:
-        return check_average(stage->window);
+        return check_average(stage);
     case ES_STAGE_MEAN:
         return check_mean(stage, in);
     case ES_STAGE_SOFTMAX:

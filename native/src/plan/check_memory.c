@@ -75,6 +75,21 @@ static bool hits_operands(const es_root *root, const es_step *step, uint32_t b,
     return false;
 }
 
+/* I-24: whether a tensor stands in a ring of the step's source. No operand
+ * does: an Lstm has no stages, and an Svdf fewer channels than its ring. */
+static bool is_state(const es_root *root, const es_step *step, uint32_t tensor)
+{
+    uint16_t rings[2];
+    es_tensor view;
+    es_tensor_view(root, tensor, &view);
+    for (uint32_t i = es_step_rings(step, rings); i-- > 0;) {
+        if (view.place->ring == rings[i]) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* I-24 for the output of branch `b`. */
 static bool output_is_apart(const es_root *root, const es_step *step,
                             uint32_t b)
@@ -82,7 +97,8 @@ static bool output_is_apart(const es_root *root, const es_step *step,
     es_branch branch, other;
 
     es_branch_view(step, b, &branch);
-    if (es_extents_overlap(es_tensor_extent(root, branch.output),
+    if (is_state(root, step, branch.output) ||
+        es_extents_overlap(es_tensor_extent(root, branch.output),
                            scratch_extent(step))) {
         return false;
     }
@@ -179,6 +195,9 @@ bool es_check_memory(es_check *check, const es_step *step, uint32_t index)
         if (!output_is_apart(root, step, b)) {
             return es_refuse(check, 24, (int32_t)b);
         }
+    }
+    if (is_state(root, step, step->input)) {
+        return es_refuse(check, 24, step->input);
     }
     if (es_extents_overlap(scratch, es_tensor_extent(root, step->input))) {
         return es_refuse(check, 25, step->input);

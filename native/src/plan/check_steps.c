@@ -77,12 +77,29 @@ static bool check_cut(es_check *check, const es_step *step, es_flow *source)
     return next == source->channels || es_refuse(check, 21, -1);
 }
 
+/* Whether the source's values are int32. */
+static bool gives_sums(const es_step *step)
+{
+    return step->source_kind == ES_SOURCE_MAC ||
+           step->source_kind == ES_SOURCE_SVDF;
+}
+
+/* I-23: how many stages and branches there are. */
+static bool count_fits(const es_step *step, const es_branch *branch)
+{
+    if (step->source_kind == ES_SOURCE_COPY ||
+        step->source_kind == ES_SOURCE_LSTM) {
+        return branch->stages.count == 0 && step->branches.count == 1;
+    }
+    return branch->stages.count > 0 || !gives_sums(step);
+}
+
 /* I-23 of one stage. */
 static bool is_allowed(const es_step *step, const es_stage *stage, uint32_t at)
 {
     bool narrows = stage->kind == ES_STAGE_REQUANT ||
                    stage->kind == ES_STAGE_ADD_SINGLE_REQUANT;
-    return narrows == (step->source_kind == ES_SOURCE_MAC && at == 0);
+    return narrows == (gives_sums(step) && at == 0);
 }
 
 /* I-22 of an operand: as the value it meets, or repeated. */
@@ -98,12 +115,12 @@ static bool operand_fits(const es_root *root, uint32_t index,
 }
 
 /* One stage; `flow` goes through it. */
-static uint16_t check_stage(const es_root *root, const es_stage *stage,
+static uint16_t check_stage(es_check *check, const es_stage *stage,
                             es_flow *flow)
 {
     uint16_t broken;
     if (es_stage_has_operand(stage) &&
-        !operand_fits(root, stage->operand, flow)) {
+        !operand_fits(&check->root, stage->operand, flow)) {
         return 22;
     }
     if (stage->window != NULL) {
@@ -112,7 +129,10 @@ static uint16_t check_stage(const es_root *root, const es_stage *stage,
             return broken;
         }
     }
-    broken = es_check_arithmetic(stage, flow);
+    broken = es_check_running(check, stage, flow);
+    if (broken == 0) {
+        broken = es_check_arithmetic(stage, flow);
+    }
     if (broken != 0) {
         return broken;
     }
@@ -133,12 +153,10 @@ static bool check_branch(es_check *check, const es_step *step, uint32_t index,
     es_tensor output;
     es_flow flow;
     uint32_t pools = 0;
+    bool runs = false;
 
     es_branch_view(step, index, &branch);
-    if (step->source_kind == ES_SOURCE_MAC ? branch.stages.count == 0
-        : step->source_kind == ES_SOURCE_COPY
-            ? branch.stages.count != 0 || step->branches.count != 1
-            : false) {
+    if (!count_fits(step, &branch)) {
         return es_refuse(check, 23, (int32_t)index);
     }
     flow.columns = columns;
@@ -153,10 +171,14 @@ static bool check_branch(es_check *check, const es_step *step, uint32_t index,
         if (pools > ES_MAX_POOLS) {
             return es_refuse(check, 7, (int32_t)s);
         }
-        broken = check_stage(&check->root, &stage, &flow);
+        broken = check_stage(check, &stage, &flow);
         if (broken != 0) {
             return es_refuse(check, broken, (int32_t)s);
         }
+        runs |= stage.running.there;
+    }
+    if (runs && pools > 1) { /* one above would ask for its column again */
+        return es_refuse(check, 47, (int32_t)index);
     }
     es_tensor_view(&check->root, branch.output, &output);
     return (output.place->columns == flow.columns &&
@@ -164,7 +186,7 @@ static bool check_branch(es_check *check, const es_step *step, uint32_t index,
            es_refuse(check, 22, (int32_t)index);
 }
 
-/* What only Mac or only Copy has, before the branches. */
+/* What a kind of source has of its own, before the branches. */
 static bool check_source(es_check *check, const es_step *step)
 {
     const es_root *root = &check->root;
@@ -175,10 +197,16 @@ static bool check_source(es_check *check, const es_step *step)
     es_tensor_view(root, step->input, &input);
     if (step->source_kind == ES_SOURCE_MAC) {
         es_mac mac;
-        es_mac_view(step, &mac);
+        es_mac_view(step->source, &mac);
         broken = es_check_geometry(mac.geometry, input.place);
         return broken == 0 ? es_check_weights(check, &mac)
                            : es_refuse(check, broken, -1);
+    }
+    if (step->source_kind == ES_SOURCE_LSTM) {
+        return es_check_lstm(check, step);
+    }
+    if (step->source_kind == ES_SOURCE_SVDF) {
+        return es_check_svdf(check, step);
     }
     if (step->source_kind == ES_SOURCE_COPY) {
         es_copy copy;
@@ -207,8 +235,9 @@ static bool check_step(es_check *check, uint32_t index)
     }
     if (step.source_kind == ES_SOURCE_MAC) {
         es_mac mac;
-        es_mac_view(&step, &mac);
-        if (!es_check_sums(check, &step, &mac)) {
+        es_sink sink = {&step, NULL, 0};
+        es_mac_view(step.source, &mac);
+        if (!es_check_sums(check, &sink, &mac)) {
             return false;
         }
     }

@@ -6,8 +6,8 @@
 #include "plan/check.h"
 #include "plan/fb.h"
 
-/* Plan, Step, Branch, Stage, body; Plan, Step, Mac, Weights, RowGroup. */
-enum { DEPTH = 5 };
+/* Plan, Step, Lstm, Mac, Weights, RowGroup; Plan, Step, Branch, Stage, body. */
+enum { DEPTH = 6 };
 
 typedef struct es_frame {
     uint32_t table; /* where it stands */

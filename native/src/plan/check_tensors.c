@@ -70,7 +70,7 @@ static uint16_t check_ring_tensor(const es_root *root, const es_place *place)
         return 14;
     }
     ring = &root->rings[place->ring];
-    if (ring->channels != place->channels ||
+    if (ring->use != ES_RING_OF_COLUMNS || ring->channels != place->channels ||
         (place->ring_role == ES_RING_APPEND && place->ring_lag != 0) ||
         columns + place->ring_lag > ring->columns) {
         return 14;
@@ -129,7 +129,7 @@ static bool check_rings(es_check *check)
         const es_ring *ring = &root->rings[i];
         if (ring->columns < 1 || ring->columns > ES_MAX_COLUMNS ||
             ring->channels < 1 || ring->channels > ES_MAX_CHANNELS ||
-            ring->reserved0 != 0 || ring->reserved1 != 0 ||
+            ring->use > ES_RING_OF_SUMS || ring->reserved != 0 ||
             ring->offset < end) {
             return es_refuse(check, 15, (int32_t)i);
         }

@@ -1,4 +1,5 @@
-/* I-50 to I-57, and I-43 of a Mac: weights, their order, sums of a row. */
+/* I-50 to I-57, and I-43 and I-46 of a Mac: weights, their order, sums of a
+ * row. */
 #include <string.h>
 
 #include "plan/check.h"
@@ -104,25 +105,19 @@ static void find_head(const es_step *step, uint32_t channel, es_head *head)
     }
 }
 
-/* I-43: whether the sum of a row, and what its Requant makes of it, fit. */
-static bool sum_fits(const es_head *head, const es_mac *mac, uint32_t channel,
-                     uint64_t weights)
+/* The most that the sum of a row can be. */
+static uint64_t reach_of(const es_mac *mac, uint32_t channel, uint64_t weights)
 {
-    const uint64_t limit = (uint64_t)1 << 31;
     uint64_t input = mac->bias_form == ES_BIAS_FOLDED ? 128 : 255;
     int64_t bias = mac->bias.data[channel];
-    uint64_t most = (uint64_t)(bias < 0 ? -bias : bias) + input * weights;
-    int8_t shift;
+    return (uint64_t)(bias < 0 ? -bias : bias) + input * weights;
+}
 
-    if (most >= limit) {
-        return false;
-    }
-    if (head->shift.count == 0) {
-        return true;
-    }
-    shift =
-        head->shift.data[head->shift.count == 1 ? 0 : channel - head->first];
-    return (shift > 0 ? most << shift : most) < limit - 256;
+/* Whether a sum fits, and what scaling makes of it with `room` to spare. */
+static bool sum_fits(uint64_t most, int shift, uint64_t room)
+{
+    const uint64_t limit = (uint64_t)1 << 31;
+    return most < limit && (shift > 0 ? most << shift : most) < limit - room;
 }
 
 /* Sums of |weight| of the rows of the row block the iterator stands at. */
@@ -145,9 +140,9 @@ static void add_up(es_weight_iter *it, uint64_t sums[ES_MAX_BLOCK_ROWS])
 
 /* What the sums of every row of a matrix are held against. */
 typedef struct es_sums {
-    const es_step *step;
+    const es_sink *sink;
     const es_mac *mac;
-    es_head head;  /* of the last channel looked at */
+    es_head head;  /* of the last channel looked at, without scales */
     uint64_t most; /* the largest sum of a row so far */
 } es_sums;
 
@@ -155,14 +150,27 @@ static bool row_fits(es_sums *sums, uint32_t row, uint64_t weights)
 {
     es_u16s order = sums->mac->weights.row_order;
     uint32_t channel = order.data == NULL ? row : order.data[row];
+    uint64_t most = reach_of(sums->mac, channel, weights);
+    const es_sink *sink = sums->sink;
+    es_head *head = &sums->head;
 
-    if (channel < sums->head.first || channel >= sums->head.end) {
-        find_head(sums->step, channel, &sums->head);
-    }
     if (weights > sums->most) {
         sums->most = weights;
     }
-    return sum_fits(&sums->head, sums->mac, channel, weights);
+    if (sink->scales != NULL) { /* I-46: an int16 is added */
+        return sum_fits(most, sink->scales[channel / sink->block].shift,
+                        1 << 16);
+    }
+    if (channel < head->first || channel >= head->end) {
+        find_head(sink->step, channel, head);
+    }
+    if (head->shift.count == 0) {
+        return sum_fits(most, 0, 0);
+    }
+    return sum_fits(
+        most,
+        head->shift.data[head->shift.count == 1 ? 0 : channel - head->first],
+        256);
 }
 
 /* All rows of a matrix whose largest sum is known: nearly always it fits even
@@ -177,10 +185,10 @@ static bool largest_fits(es_sums *sums, uint64_t weights)
     return true;
 }
 
-bool es_check_sums(es_check *check, const es_step *step, const es_mac *mac)
+bool es_check_sums(es_check *check, const es_sink *sink, const es_mac *mac)
 {
     const es_weights *w = &mac->weights;
-    es_sums sums = {step, mac, {0, 0, {NULL, 0}}, 0};
+    es_sums sums = {sink, mac, {0, 0, {NULL, 0}}, 0};
     uint64_t block[ES_MAX_BLOCK_ROWS];
     es_seen *seen = find_seen(check, w);
 
@@ -197,7 +205,8 @@ bool es_check_sums(es_check *check, const es_step *step, const es_mac *mac)
             for (uint32_t r = 0; r < it.rows; r++) {
                 uint32_t row = it.group.first_row + it.row + r;
                 if (!row_fits(&sums, row, block[r])) {
-                    return es_refuse(check, 43, (int32_t)row);
+                    return es_refuse(check, sink->scales ? 46 : 43,
+                                     (int32_t)row);
                 }
             }
         }

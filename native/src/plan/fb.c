@@ -95,6 +95,13 @@ es_i8s es_fb_i8s(const uint8_t *table, uint32_t slot)
 }
 
 /* Elements are aligned to their size (I-5), so the casts are. */
+es_i16s es_fb_i16s(const uint8_t *table, uint32_t slot)
+{
+    es_bytes raw = es_fb_bytes(table, slot);
+    es_i16s view = {(const int16_t *)(const void *)raw.data, raw.count};
+    return view;
+}
+
 es_u16s es_fb_u16s(const uint8_t *table, uint32_t slot)
 {
     es_bytes raw = es_fb_bytes(table, slot);

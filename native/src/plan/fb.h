@@ -30,6 +30,7 @@ const uint8_t *es_fb_table(const uint8_t *table, uint32_t slot);
 /* A vector: its first element and their number; {NULL, 0} when absent. */
 es_bytes es_fb_bytes(const uint8_t *table, uint32_t slot);
 es_i8s es_fb_i8s(const uint8_t *table, uint32_t slot);
+es_i16s es_fb_i16s(const uint8_t *table, uint32_t slot);
 es_u16s es_fb_u16s(const uint8_t *table, uint32_t slot);
 es_u32s es_fb_u32s(const uint8_t *table, uint32_t slot);
 es_i32s es_fb_i32s(const uint8_t *table, uint32_t slot);

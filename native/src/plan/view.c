@@ -55,32 +55,6 @@ void es_step_view(const es_root *root, uint32_t index, es_step *view)
     view->scratch_bytes = es_fb_u32(t, ES_SLOT(Step, scratch_bytes));
 }
 
-void es_mac_view(const es_step *step, es_mac *view)
-{
-    const uint8_t *t = step->source;
-    const uint8_t *w = es_fb_table(t, ES_SLOT(Mac, weights));
-    view->geometry = (const es_geometry *)(const void *)es_fb_field(
-        t, ES_SLOT(Mac, geometry));
-    view->weights.rows = es_fb_u32(w, ES_SLOT(Weights, rows));
-    view->weights.cols = es_fb_u32(w, ES_SLOT(Weights, cols));
-    view->weights.row_order = es_fb_u16s(w, ES_SLOT(Weights, row_order));
-    view->weights.groups = es_fb_tables(w, ES_SLOT(Weights, groups));
-    view->bias = es_fb_i32s(t, ES_SLOT(Mac, bias));
-    view->bias_form = es_fb_u8(t, ES_SLOT(Mac, bias_form), 0);
-}
-
-void es_copy_view(const es_step *step, es_copy *view)
-{
-    const uint8_t *t = step->source;
-    view->dims = es_fb_u32s(t, ES_SLOT(Copy, dims));
-    view->in_offset = es_fb_i32(t, ES_SLOT(Copy, in_offset));
-    view->in_strides = es_fb_i32s(t, ES_SLOT(Copy, in_strides));
-    view->out_offset = es_fb_i32(t, ES_SLOT(Copy, out_offset));
-    view->out_strides = es_fb_i32s(t, ES_SLOT(Copy, out_strides));
-    view->fill = es_fb_u8(t, ES_SLOT(Copy, fill), 0) != 0;
-    view->fill_value = es_fb_i8(t, ES_SLOT(Copy, fill_value));
-}
-
 void es_branch_view(const es_step *step, uint32_t index, es_branch *view)
 {
     const uint8_t *t = es_fb_element(step->branches, index);
@@ -148,9 +122,23 @@ void es_step_shape(const es_root *root, const es_step *step, uint32_t *columns,
 
     if (step->source_kind == ES_SOURCE_MAC) {
         es_mac mac;
-        es_mac_view(step, &mac);
+        es_mac_view(step->source, &mac);
         *columns = (uint32_t)mac.geometry->out_h * mac.geometry->out_w;
         *channels = mac.geometry->rows;
+        return;
+    }
+    if (step->source_kind == ES_SOURCE_LSTM) {
+        es_lstm lstm;
+        es_lstm_view(step, &lstm);
+        *columns = lstm.input.geometry->out_w;
+        *channels = lstm.recurrent.geometry->in_c;
+        return;
+    }
+    if (step->source_kind == ES_SOURCE_SVDF) {
+        es_svdf svdf;
+        es_svdf_view(step, &svdf);
+        *columns = 1;
+        *channels = svdf.bias.count;
         return;
     }
     es_branch_view(step, 0, &branch);
@@ -243,8 +231,12 @@ uint32_t es_step_scratch(const es_root *root, const es_step *step)
     uint64_t patches = 0, most = 0;
     if (step->source_kind == ES_SOURCE_MAC) {
         es_mac mac;
-        es_mac_view(step, &mac);
+        es_mac_view(step->source, &mac);
         patches = round_up_4(patch_bytes(root, step, mac.geometry));
+    } else if (step->source_kind == ES_SOURCE_LSTM) {
+        es_lstm lstm;
+        es_lstm_view(step, &lstm);
+        patches = (uint64_t)2 * lstm.recurrent.geometry->rows; /* gates */
     }
     for (uint32_t b = 0; b < step->branches.count; b++) {
         es_branch branch;

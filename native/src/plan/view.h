@@ -22,8 +22,8 @@ typedef struct es_place {
 typedef struct es_ring {
     uint32_t offset, columns, channels;
     int8_t zero_point;
-    uint8_t reserved0;
-    uint16_t reserved1;
+    uint8_t use;
+    uint16_t reserved;
 } es_ring;
 
 typedef struct es_geometry {
@@ -49,10 +49,17 @@ enum {
     ES_LAYOUTS
 };
 enum { ES_RING_NONE, ES_RING_APPEND, ES_RING_VIEW };
+enum { ES_RING_OF_COLUMNS, ES_RING_OF_SUMS };
 enum { ES_ROUND_DOUBLE, ES_ROUND_SINGLE };
 enum { ES_BIAS_FOLDED, ES_BIAS_PLAIN };
 enum { ES_DENSE, ES_BITMASK, ES_BSR, ES_NM, ES_DELTA_CSR, ES_ENCODINGS };
-enum { ES_SOURCE_MAC = 1, ES_SOURCE_LOAD, ES_SOURCE_COPY };
+enum {
+    ES_SOURCE_MAC = 1,
+    ES_SOURCE_LOAD,
+    ES_SOURCE_COPY,
+    ES_SOURCE_LSTM,
+    ES_SOURCE_SVDF
+};
 enum {
     ES_STAGE_REQUANT = 1,
     ES_STAGE_CLAMP,
@@ -75,6 +82,10 @@ typedef struct es_i8s {
     const int8_t *data;
     uint32_t count;
 } es_i8s;
+typedef struct es_i16s {
+    const int16_t *data;
+    uint32_t count;
+} es_i16s;
 typedef struct es_u16s {
     const uint16_t *data;
     uint32_t count;
@@ -127,6 +138,31 @@ typedef struct es_copy {
     int8_t fill_value;
 } es_copy;
 
+typedef struct es_lstm {
+    es_mac input, recurrent;
+    const es_scaled *scales; /* four of input, four of recurrent */
+    uint32_t scale_count;
+    const es_scaled *hidden;
+    uint8_t cell_bits;
+    bool anew;
+    int16_t cell_clip;
+    uint16_t hidden_ring, cell_ring;
+} es_lstm;
+
+typedef struct es_svdf {
+    es_mac feature;
+    const es_scaled *scale;
+    es_i16s time;
+    es_i32s bias;
+    uint16_t ring;
+} es_svdf;
+/* Absent: there is false, the rest 0. */
+typedef struct es_running {
+    bool there, each;
+    uint16_t ring;
+    uint32_t fresh, columns;
+} es_running;
+
 /* One stage; which fields mean something depends on kind, named as in
  * plan.fbs. Those that are absent are 0. */
 typedef struct es_stage {
@@ -146,6 +182,7 @@ typedef struct es_stage {
     es_bytes table;                       /* Lut: 256 entries, int8 */
     const es_scaled *value, *other, *out; /* Add; out: Mul, Mean (`scaled`) */
     const es_window *window;              /* MaxPool, AvgPool */
+    es_running running;                   /* AvgPool, Mean */
     int32_t softmax_multiplier, softmax_diff_min;
     int8_t softmax_shift;
 } es_stage;
@@ -179,8 +216,10 @@ typedef struct es_root {
 void es_root_view(const es_plan *plan, es_root *view);
 void es_tensor_view(const es_root *root, uint32_t index, es_tensor *view);
 void es_step_view(const es_root *root, uint32_t index, es_step *view);
-void es_mac_view(const es_step *step, es_mac *view);
+void es_mac_view(const uint8_t *table, es_mac *view);
 void es_copy_view(const es_step *step, es_copy *view);
+void es_lstm_view(const es_step *step, es_lstm *view);
+void es_svdf_view(const es_step *step, es_svdf *view);
 void es_branch_view(const es_step *step, uint32_t index, es_branch *view);
 void es_stage_view(const es_branch *branch, uint32_t index, es_stage *view);
 void es_row_group_view(const es_weights *weights, uint32_t index,
@@ -190,10 +229,34 @@ uint16_t es_io_tensor(es_tables ios, uint32_t index);
 
 /* Whether a stage of this kind maps several columns to one. */
 bool es_stage_pools(uint8_t kind);
+/* Of the columns of a run, those of its last block; 0: it has only one. */
+static inline uint32_t es_running_tail(const es_running *running)
+{
+    return running->each ? 0 : running->columns % running->fresh;
+}
+/* Blocks of a window, and bytes of the sum of one in its ring. */
+static inline uint32_t es_running_entries(const es_running *running)
+{
+    uint32_t runs =
+        running->each ? running->columns : running->columns / running->fresh;
+    return es_running_tail(running) ? 2 * runs + 1 : runs;
+}
+static inline uint32_t es_running_entry_bytes(const es_running *running)
+{
+    return running->each ? 1 : running->fresh <= 256 ? 2 : 4;
+}
+/* Columns a stage counts of `in` that come in. */
+static inline uint32_t es_counted(const es_running *running, uint32_t in)
+{
+    return running->there ? in - running->fresh + running->columns : in;
+}
 /* Columns and channels of what the source of a step gives (PLAN_FORMAT.md 3).
  * Load repeats a single column only in a step without a stage that pools. */
 void es_step_shape(const es_root *root, const es_step *step, uint32_t *columns,
                    uint32_t *channels);
+
+/* The rings that hold the state of a step's source; returns how many. */
+uint32_t es_step_rings(const es_step *step, uint16_t rings[2]);
 
 /* Scratch the portable executor needs for this step (PLAN_FORMAT.md 8);
  * UINT32_MAX when it is more than that. */

@@ -13,6 +13,18 @@ static const es_window *window(const uint8_t *t, uint32_t slot)
     return (const es_window *)(const void *)es_fb_field(t, slot);
 }
 
+static void running_view(const uint8_t *t, uint32_t slot, es_running *view)
+{
+    t = es_fb_table(t, slot);
+    if (t != NULL) {
+        view->there = true;
+        view->ring = es_fb_u16(t, ES_SLOT(Running, ring));
+        view->each = es_fb_u8(t, ES_SLOT(Running, each), 0) != 0;
+        view->fresh = es_fb_u32(t, ES_SLOT(Running, fresh));
+        view->columns = es_fb_u32(t, ES_SLOT(Running, columns));
+    }
+}
+
 /* Fields by the same name in several tables. */
 #define RANGE(view, t, table)                                                  \
     ((view)->qmin = es_fb_i8(t, ES_SLOT(table, qmin)),                         \
@@ -92,11 +104,13 @@ void es_stage_view(const es_branch *branch, uint32_t index, es_stage *view)
         break;
     case ES_STAGE_AVG_POOL:
         view->window = window(t, ES_SLOT(AvgPool, window));
+        running_view(t, ES_SLOT(AvgPool, running), &view->running);
         RANGE(view, t, AvgPool);
         break;
     case ES_STAGE_MEAN:
         view->in_zero_point = es_fb_i8(t, ES_SLOT(Mean, in_zero_point));
         view->out = scaled(t, ES_SLOT(Mean, scaled));
+        running_view(t, ES_SLOT(Mean, running), &view->running);
         RANGE(view, t, Mean);
         ROUNDING(view, t, Mean);
         break;

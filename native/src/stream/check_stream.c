@@ -131,7 +131,8 @@ static bool quality_is_right(const es_quality *q)
     return q->flat_samples <= MAX_NUMBER &&
            q->saturated_samples <= MAX_NUMBER && q->missing_run <= MAX_NUMBER &&
            q->missing_window <= 4096 && q->missing_window % 8 == 0 &&
-           q->noise_samples <= 1 << 14 && q->recover_samples >= 1 &&
+           q->noise_samples <= 1 << 14 && q->noise_margin <= q->noise_limit &&
+           q->missing_margin <= q->missing_most && q->recover_samples >= 1 &&
            q->recover_samples <= MAX_NUMBER &&
            q->settle_samples <= MAX_NUMBER && q->guard_samples <= MAX_NUMBER;
 }

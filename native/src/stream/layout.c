@@ -15,9 +15,7 @@ typedef char es_layout_is_fixed
 
 static void front_end_view(const uint8_t *t, es_front_end *view)
 {
-    es_bytes taps = es_fb_bytes(t, ES_SLOT(FrontEnd, taps));
-    view->taps.data = (const int16_t *)(const void *)taps.data;
-    view->taps.count = taps.count;
+    view->taps = es_fb_i16s(t, ES_SLOT(FrontEnd, taps));
     view->tap_bits = es_fb_u8(t, ES_SLOT(FrontEnd, tap_bits), 0);
     view->fraction_bits = es_fb_u8(t, ES_SLOT(FrontEnd, fraction_bits), 0);
     view->decimation = es_fb_u16(t, ES_SLOT(FrontEnd, decimation));
@@ -50,6 +48,8 @@ static void quality_view(const uint8_t *t, es_quality *view)
     view->recover_samples = es_fb_u32(t, ES_SLOT(Quality, recover_samples));
     view->settle_samples = es_fb_u32(t, ES_SLOT(Quality, settle_samples));
     view->guard_samples = es_fb_u32(t, ES_SLOT(Quality, guard_samples));
+    view->noise_margin = es_fb_u16(t, ES_SLOT(Quality, noise_margin));
+    view->missing_margin = es_fb_u16(t, ES_SLOT(Quality, missing_margin));
 }
 
 bool es_stream_view(const es_root *root, es_stream_table *view)

@@ -3,6 +3,18 @@
 
 #include <string.h>
 
+/* Past a limit, and so until a margin below it: a state must not change with
+ * every sample of a signal that is near the limit. I-73: margin <= limit. */
+static void judge_limit(es_quality_state *s, uint8_t which, uint32_t amount,
+                        uint32_t limit, uint32_t margin)
+{
+    if ((s->beyond & which) != 0) {
+        limit -= margin;
+    }
+    s->beyond =
+        (uint8_t)(amount > limit ? s->beyond | which : s->beyond & ~which);
+}
+
 static void measure_missing(const es_quality *q, es_quality_state *s,
                             uint64_t now, bool missing)
 {
@@ -23,6 +35,8 @@ static void measure_missing(const es_quality *q, es_quality_state *s,
         (uint16_t)(s->lost_count - ((s->lost[at / 8] & bit) != 0) + missing);
     s->lost[at / 8] =
         (uint8_t)(missing ? s->lost[at / 8] | bit : s->lost[at / 8] & ~bit);
+    judge_limit(s, ES_BEYOND_MISSING, s->lost_count, q->missing_most,
+                q->missing_margin);
 }
 
 static void count(uint32_t *run, bool goes_on)
@@ -59,7 +73,9 @@ static void measure_noise(const es_quality *q, es_quality_state *s, int16_t x)
     s->noise += (uint32_t)(change < 0 ? -change : change);
     s->noise_count++;
     if (s->noise_count == q->noise_samples) {
-        s->noisy = s->noise > (uint32_t)q->noise_limit * q->noise_samples;
+        uint32_t samples = q->noise_samples;
+        judge_limit(s, ES_BEYOND_NOISE, s->noise, q->noise_limit * samples,
+                    q->noise_margin * samples);
         s->noise = 0;
         s->noise_count = 0;
     }
@@ -73,7 +89,7 @@ static uint8_t active(const es_quality *q, const es_quality_state *s,
         *since = s->missing;
         return ES_SIGNAL_MISSING;
     }
-    if (q->missing_window != 0 && s->lost_count > q->missing_most) {
+    if ((s->beyond & ES_BEYOND_MISSING) != 0) {
         *since = q->missing_window;
         return ES_SIGNAL_MISSING;
     }
@@ -85,7 +101,7 @@ static uint8_t active(const es_quality *q, const es_quality_state *s,
         *since = s->flat;
         return ES_SIGNAL_FLAT;
     }
-    if (s->noisy) {
+    if ((s->beyond & ES_BEYOND_NOISE) != 0) {
         *since = q->noise_samples;
         return ES_SIGNAL_NOISY;
     }

@@ -11,11 +11,6 @@
 
 enum { ES_STREAM_INCREMENTAL, ES_STREAM_CONTINUOUS };
 
-typedef struct es_i16s {
-    const int16_t *data;
-    uint32_t count;
-} es_i16s;
-
 typedef struct es_front_end {
     es_i16s taps;
     int32_t multiplier;
@@ -34,7 +29,7 @@ typedef struct es_quality {
     uint32_t flat_samples, saturated_samples, missing_run, recover_samples,
         settle_samples, guard_samples;
     uint16_t flat_range, saturation, missing_window, missing_most,
-        noise_samples, noise_limit;
+        noise_samples, noise_limit, noise_margin, missing_margin;
 } es_quality;
 
 typedef struct es_stream_table {
@@ -92,9 +87,12 @@ typedef struct es_quality_state {
     uint32_t noise;                          /* sum of the block so far */
     uint16_t noise_count, lost_count;
     int16_t anchor, before[2]; /* the last sample, the one before */
-    uint8_t state, noisy;
+    uint8_t state;
+    uint8_t beyond; /* bits ES_BEYOND_*: past a limit, and not a margin back */
     uint8_t lost[]; /* [missing_window / 8] bit i: sample i mod the window */
 } es_quality_state;
+
+enum { ES_BEYOND_NOISE = 1, ES_BEYOND_MISSING = 2 };
 
 /* Where the fixed part of each ends; PLAN_FORMAT.md says the same. */
 enum {
