@@ -23,7 +23,9 @@ from edgesparse.sparsity.formats import (
     DeltaCsr,
     Dense,
     Format,
+    Lanes,
     Nm,
+    Packing,
     decode_group,
     decode_weights,
 )
@@ -35,6 +37,11 @@ EVERY: tuple[Format, ...] = (
       for bits in (8, 16)),
     *(Nm(n, m) for n, m in (
         (1, 2), (1, 4), (2, 4), (3, 4), (1, 8), (2, 8), (4, 8), (7, 8), (1, 16), (15, 16))),
+    *(form for lanes in (16, 32) for form in (
+        Lanes.dense(lanes), Lanes.bitmask(lanes), Lanes.n_of_m(lanes, 2, 4),
+        Lanes.n_of_m(lanes, 1, 2), Lanes.n_of_m(lanes, 3, 8), Lanes.n_of_m(lanes, 1, 16),
+        *(Lanes(lanes, share, Packing.COLUMNS, bits)
+          for share in (lanes, 4, 1) for bits in (8, 16)))),
 )
 SIDES = (1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33)
 """Tile edges and primes; the tiles are 2, 4, 8, 16 and 32."""
@@ -44,11 +51,14 @@ WIDE = (255, 256, 257, 300)
 
 def fitting(form: Format, w: Array) -> Array:
     """w as the format can hold it: N:M drops what is too much."""
-    if not isinstance(form, Nm):
+    if not isinstance(form, (Nm, Lanes)) or not form.m:
         return w
     w = w[:, : w.shape[1] // form.m * form.m].copy()
-    groups = w.reshape(w.shape[0], w.shape[1] // form.m, form.m)
-    groups[(np.cumsum(groups != 0, axis=2) > form.n)] = 0
+    height = form.block_rows if isinstance(form, Lanes) else 1
+    for first in range(0, w.shape[0], height):
+        some = w[first : first + height]
+        part = some.reshape(len(some), w.shape[1] // form.m, form.m)
+        part[:, np.cumsum((part != 0).any(axis=0), axis=1) > form.n] = 0
     return w
 
 

@@ -18,7 +18,7 @@ import pytest
 
 from edgesparse.errors import DoesNotFit, PlanInvalid
 from edgesparse.plan import model as pm
-from edgesparse.plan import stream_model
+from edgesparse.plan import npu_model, stream_model
 from edgesparse.plan.codec import decode
 from edgesparse.plan.read import flatbuffer_of, read_plan
 from edgesparse.plan.wire import Kind, layout, struct_layout
@@ -41,12 +41,14 @@ from stream_plans import full_stream_plan
 
 SCHEMA = Path(pm.__file__).with_name("plan.fbs")
 CLASSES = {
-    cls.__name__: cls for module in (pm, stream_model) for cls in vars(module).values()
+    cls.__name__: cls for module in (pm, stream_model, npu_model)
+    for cls in vars(module).values()
     if dataclasses.is_dataclass(cls) and isinstance(cls, type)
 } | {"Plan": pm.PlanModel}
 del CLASSES["PlanModel"]
 ENUMS = {e.__name__: e for e in (
-    pm.DType, pm.Layout, pm.RingRole, pm.Encoding, pm.BiasForm, Rounding, stream_model.StreamMode)}
+    pm.DType, pm.Layout, pm.RingRole, pm.Encoding, pm.BiasForm, Rounding, stream_model.StreamMode,
+    npu_model.BlobPart)}
 
 
 def full_plan() -> pm.PlanModel:
@@ -95,7 +97,12 @@ def full_plan() -> pm.PlanModel:
         source_sha256=bytes(range(32)), producer="edgesparse", options="target=host",
         names=pm.Names(model="m", tensors=("a", "b", ""), steps=("s",), inputs=("x",),
                        outputs=("y", "z"), labels=("é",)),
-        stream=full_stream_plan().stream)
+        stream=full_stream_plan().stream,
+        npu=npu_model.Npu(
+            config=0x1234, scratchpad_bytes=7, prologue=1, commands=np.arange(32, dtype=np.uint8),
+            blobs=(
+                npu_model.NpuBlob(step=1, part=npu_model.BlobPart.TABLE, branch=2, index=3),
+                npu_model.NpuBlob(part=npu_model.BlobPart.TENSOR, index=4, reserved=5))))
 
 
 # ---- model.py and plan.fbs ----------------------------------------------------------------------
