@@ -384,7 +384,7 @@ def test_an_unknown_enum_value_is_named_by_its_invariant() -> None:
     assert found == {
         ("I-5", "bool"), ("I-11", "Layout"), ("I-11", "DType"), ("I-14", "RingRole"),
         ("I-41", "Rounding"), ("I-50", "BiasForm"), ("I-52", "Encoding"),
-        ("I-70", "StreamMode")}
+        ("I-70", "StreamMode"), ("I-82", "BlobPart")}
 
 
 def test_mutants_are_read_or_refused_and_nothing_else() -> None:

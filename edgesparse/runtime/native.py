@@ -137,7 +137,7 @@ def _describe(fault: Any, status: int) -> str:
     place = f" ({', '.join(where)})" if where else ""
     return (
         f"I-{fault.invariant}: {status_text(status)}{place}; "
-        "docs/PLAN_FORMAT.md section 11 says what the number means")
+        "docs/PLAN_FORMAT.md section 12 says what the number means")
 
 
 class NativeSession:

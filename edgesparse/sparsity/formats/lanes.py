@@ -158,7 +158,7 @@ class Lanes(Format):
     @property
     def _bits(self) -> int:
         """Of a position in N_OF_M."""
-        return self.m.bit_length() - 1
+        return max(0, self.m.bit_length() - 1)
 
     def _slices(self, w: Array) -> Array:
         """[slices, L, K], filled up with zeros."""
@@ -203,15 +203,19 @@ class Lanes(Format):
     def _slice_bytes(self, steps: Array, cols: int) -> Array:
         """[slices] bytes of index, the odd one filled up; steps [slices]."""
         if self.packing == Packing.COLUMNS:
-            return _up(steps * self._groups * (self.index_bits // 8))
-        bits = {Packing.BITMASK: cols, Packing.N_OF_M: cols // max(1, self.m) * self.n * self._bits}
-        return np.full(len(steps), _up(-(-bits.get(Packing(self.packing), 0) // 8)))
+            used = steps * self._groups * (self.index_bits // 8)
+        elif self.packing == Packing.BITMASK:
+            used = np.full(len(steps), -(-cols // 8))
+        else:
+            used = -(-steps * self._bits // 8)  # no bits without m
+        even: Array = -(-used // ALIGN) * ALIGN
+        return even
 
     # ---- reading
 
     def _check_parameters(self, cols: int) -> None:
         lanes, share, kind = self.block_rows, self.block_cols, self.packing
-        if lanes not in LANES or kind not in iter(Packing):
+        if lanes not in LANES or kind not in list(Packing):
             raise self.broken(f"{lanes} lanes, packing {kind}; 16 or 32 and 0 to 3 are allowed")
         if share != lanes and not (kind == Packing.COLUMNS and share in (1, 4)):
             raise self.broken(f"{share} lanes share a column; {lanes}, or with COLUMNS 4 or 1")
@@ -243,7 +247,8 @@ class Lanes(Format):
             columns = index[:size].view(self._index_dtype).astype(np.int64)
             if (columns >= cols).any():
                 raise self.broken("a column lies outside")
-            return columns.reshape(count, self._groups).T
+            by_step: Array = columns.reshape(count, self._groups)
+            return by_step.T
         bits = np.unpackbits(index, bitorder="little")
         if self.packing == Packing.BITMASK:
             self._expect_zero(bits[cols:])
@@ -255,7 +260,8 @@ class Lanes(Format):
         position = (bits.astype(np.int64) << np.arange(self._bits)).sum(axis=2)
         if (np.diff(position, axis=1) <= 0).any():
             raise self.broken("positions are not ascending inside a group")
-        return (position + np.arange(len(position))[:, None] * self.m).reshape(1, count)
+        found: Array = position + np.arange(len(position))[:, None] * self.m
+        return found.reshape(1, count)
 
     def _check_ascending(self, columns: Array, stored: Array) -> None:
         """columns [lane groups, steps], stored [L, steps] of a slice."""
@@ -275,7 +281,3 @@ class Lanes(Format):
 
 def _even(index: bytes) -> bytes:
     return index + bytes(-len(index) % ALIGN)
-
-
-def _up(size: Array | int) -> Array | int:
-    return -(-size // ALIGN) * ALIGN

@@ -51,7 +51,7 @@ typedef struct es_plan {
 /* Where and why a plan was refused. */
 typedef struct es_fault {
     uint16_t
-        invariant; /* number of PLAN_FORMAT.md section 11, e.g. 24 = I-24 */
+        invariant; /* number of PLAN_FORMAT.md section 12, e.g. 24 = I-24 */
     int16_t step;  /* step it was met in; -1: none */
     int32_t index; /* tensor, row, branch or stage number; -1: none */
 } es_fault;

@@ -27,4 +27,10 @@ void es_dot_row_block(const es_dot_job *job, uint32_t r, es_weight_iter *it);
 void es_dot_side_by_side(const es_dot_job *job, uint32_t r, const int8_t *w,
                          uint32_t at, uint32_t n);
 
+/* Tile rows r, r + 1, ... += a batch whose blocks are one column wide and whose
+ * rows are one apart. */
+void es_dot_lanes(const es_dot_job *job, uint32_t r, const es_batch *batch);
+/* The same where row l reads channel (that of row r) + l: depthwise. */
+void es_dot_channels(const es_dot_job *job, uint32_t r, const es_batch *batch);
+
 #endif /* ES_DOT_H */
