@@ -1,0 +1,344 @@
+"""Convolutions and fully connected layers, with everything that follows in registers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from edgesparse.npu.isa import SKIP, Config, Op
+from edgesparse.npu.kernels.base import (
+    BIAS,
+    INDEX,
+    MULTIPLIER,
+    OUT,
+    SHIFT,
+    WEIGHTS,
+    Axis,
+    Code,
+    Grid,
+    Item,
+    Kernel,
+    Need,
+    NotOnNpu,
+    Piece,
+    Region,
+    Setting,
+    X,
+    over_positions,
+    positions_at_a_time,
+)
+from edgesparse.npu.kernels.slices import Chunk, Slice, chunks_of, slices_of, uniform_runs
+from edgesparse.npu.kernels.tail import (
+    BINARY,
+    Requants,
+    Tail,
+    TailStage,
+    check_elementwise,
+    operand_needs,
+    param_item,
+    stages_of,
+    store,
+)
+from edgesparse.npu.layout import Layout
+from edgesparse.plan import model as pm
+from edgesparse.plan.npu_model import BlobPart, NpuBlob
+
+MOST_TAPS = 9
+"""Positions of a pool that are unrolled."""
+
+
+@dataclass(frozen=True)
+class Parts:
+    """A Mac step taken apart: requantize, stages before a pool, the pool, stages after it."""
+
+    requant: Requants
+    before: Tail
+    pool: pm.MaxPool | None
+    after: Tail
+
+    @property
+    def vectors(self) -> int:
+        """Vector registers a position needs."""
+        return 2 if self.pool or self.after.binary else 1
+
+
+def parts_of(setting: Setting, mac: pm.Mac) -> Parts:
+    """Raises NotOnNpu for a tail without code."""
+    stages = stages_of(setting.step)
+    if not stages or not isinstance(stages[0].body, pm.Requant):
+        raise NotOnNpu(f"{type(stages[0].body).__name__ if stages else 'no Requant'} has no code")
+    pools = [i for i, s in enumerate(stages) if isinstance(s.body, pm.MaxPool)]
+    if len(pools) > 1:
+        raise NotOnNpu("a kernel takes one pool")
+    cut = pools[0] if pools else len(stages)
+    pool = stages[cut].body if pools else None
+    assert pool is None or isinstance(pool, pm.MaxPool)
+    before, after = stages[1:cut], stages[cut + 1 :]
+    check_elementwise(setting, (*before, *after), mac.geometry.rows)
+    if pool is None:
+        return Parts(Requants(stages[0].body), Tail(()), None, Tail(before))
+    _check_pool(pool.window, before)
+    return Parts(Requants(stages[0].body), Tail(before), pool, Tail(after))
+
+
+def _check_pool(window: pm.Window, before: tuple[TailStage, ...]) -> None:
+    if any(isinstance(s.body, BINARY) for s in before):
+        raise NotOnNpu("a second operand before a pool has no code")
+    if window.kernel_h * window.kernel_w > MOST_TAPS:
+        raise NotOnNpu(f"a pool of more than {MOST_TAPS} positions has no code after a Mac")
+    clipped = (
+        window.pad_top or window.pad_left
+        or (window.out_h - 1) * window.stride_h + window.kernel_h > window.in_h
+        or (window.out_w - 1) * window.stride_w + window.kernel_w > window.in_w)
+    if clipped:
+        raise NotOnNpu("a pool that reaches outside has no code after a Mac")
+
+
+@dataclass(frozen=True)
+class Columns:
+    """COLS, ROWLEN, ROWPITCH, COLPITCH of a window, and how many instructions walk it.
+
+    blocks, block_pitch  kernel rows that are an instruction each, because three pitches are needed
+    """
+
+    cols: int
+    row_len: int
+    row_pitch: int
+    col_pitch: int
+    blocks: int = 1
+    block_pitch: int = 0
+
+
+def columns_of(g: pm.Geometry, x: Layout, channels: int) -> Columns:
+    """How the columns of a window stand in `x`; channels: a tap's (1: lanes are the channels)."""
+    taps = g.kernel_h * g.kernel_w
+    across, down = g.dilation_w * x.col_pitch, g.dilation_h * x.row_pitch
+    if taps == 1:
+        return Columns(channels, channels, 0, 1)
+    if channels == 1:
+        return Columns(taps, g.kernel_w, down, across)
+    if g.kernel_w == 1:
+        return Columns(taps * channels, channels, down, 1)
+    if across == channels:
+        return Columns(taps * channels, g.kernel_w * channels, down, 1)
+    per_row = g.kernel_w * channels
+    return Columns(per_row, channels, across, 1, g.kernel_h, down)
+
+
+class MacKernel(Kernel):
+    """MACB (lanes are output channels), MACG (lanes with columns of their own), MACV (depthwise)."""
+
+    def __init__(self, setting: Setting) -> None:
+        self.setting, self.number = setting, setting.number
+        step = setting.step
+        assert isinstance(step.source, pm.Mac)
+        self.mac, self.geometry = step.source, step.source.geometry
+        self._check()
+        self.parts = parts_of(setting, self.mac)
+        slices = slices_of(self.mac.weights, setting.config.lanes)
+        if self.lanewise and any(s.share < setting.config.lanes or s.format for s in slices):
+            raise NotOnNpu("sparse depthwise weights have no code")
+        if self._by_blocks and (self.parts.pool or slices[0].format):
+            raise NotOnNpu("sparse weights or a pool of a window with three pitches have no code")
+        self._chunks = chunks_of(setting, slices)
+        self.needs = self._needs()
+        stages = (*self.parts.before.stages, *self.parts.after.stages)
+        self.params = param_item(setting, stages, *self._channel_pieces())
+
+    @property
+    def lanewise(self) -> bool:
+        """Depthwise: lanes are channels of the input too."""
+        return self.geometry.groups > 1
+
+    @property
+    def pointwise(self) -> bool:
+        """Whether each position reads that position only."""
+        g = self.geometry
+        return (g.kernel_h, g.kernel_w, g.stride_h, g.stride_w) == (1, 1, 1, 1) and (
+            self.parts.pool is None and not (g.pad_top or g.pad_left)
+            and (g.in_h, g.in_w) == (g.out_h, g.out_w))
+
+    @property
+    def _by_blocks(self) -> bool:
+        """Whether the columns of a window have three pitches."""
+        g, place = self.geometry, self.setting.place(self.setting.step.input)
+        return not self.lanewise and min(g.kernel_h, g.kernel_w, g.in_c) > 1 and (
+            g.dilation_w * place.pitch != g.in_c)
+
+    def chunks(self) -> tuple[Item, ...]:
+        return tuple(c.item for c in self._chunks)
+
+    def _check(self) -> None:
+        g, step = self.geometry, self.setting.step
+        if len(step.branches) > 1:
+            raise NotOnNpu("several outputs of one step have no code")
+        if self.mac.bias_form is not pm.BiasForm.PLAIN:
+            raise NotOnNpu("its bias holds the zero point of the input")
+        if g.groups > 1 and not g.groups == g.in_c == g.rows:
+            raise NotOnNpu(f"{g.groups} groups of {g.in_c // g.groups} channels have no code")
+
+    def _needs(self) -> tuple[Need, ...]:
+        g, step = self.geometry, self.setting.step
+        y = Axis(g.stride_h, g.pad_top, (g.kernel_h - 1) * g.dilation_h + 1)
+        x = Axis(g.stride_w, g.pad_left, (g.kernel_w - 1) * g.dilation_w + 1)
+        rows, cols = g.out_h, g.out_w
+        if self.parts.pool is not None:
+            w = self.parts.pool.window
+            y = Axis(w.stride_h, w.pad_top, w.kernel_h).after(y)
+            x = Axis(w.stride_w, w.pad_left, w.kernel_w).after(x)
+            rows, cols = w.out_h, w.out_w
+        grid: Grid = "shared" if self.pointwise else "fixed"
+        return (
+            Need(step.input, g.in_h, g.in_w, grid=grid, y=y, x=x),
+            *operand_needs(self.setting, self.parts.after.stages, rows, cols, grid),
+            Need(step.branches[0].output, rows, cols, writes=True, grid=grid))
+
+    def _channel_pieces(self) -> list[Piece]:
+        body = self.parts.requant.body
+        pieces = [Piece(NpuBlob(step=self.number, part=BlobPart.BIAS), 0, self.mac.bias.nbytes)]
+        if not self.parts.requant.per_tensor:
+            pieces += [
+                Piece(NpuBlob(step=self.number, part=BlobPart.MULTIPLIER), 0,
+                      body.multiplier.nbytes),
+                Piece(NpuBlob(step=self.number, part=BlobPart.SHIFT), 0, body.shift.nbytes)]
+        return pieces
+
+    def emit(self, code: Code, region: Region) -> None:
+        for chunk in self._chunks:
+            addresses = code.loads.acquire(chunk.item)
+            # The input of a lanewise pool has no dimension left for the slices.
+            looped = not (self.lanewise and self.parts.pool)
+            for run in uniform_runs(chunk.slices, looped):
+                _Run(self, code, region, chunk, run).emit(addresses[chunk.values],
+                                                          addresses.get(chunk.index, 0)
+                                                          if chunk.index else 0)
+            code.loads.release(chunk.item)
+
+
+class _Run:
+    """The code of slices that are one loop."""
+
+    def __init__(
+        self, kernel: MacKernel, code: Code, region: Region, chunk: Chunk, run: tuple[Slice, ...]
+    ) -> None:
+        self.k, self.code, self.asm, self.region = kernel, code, code.asm, region
+        self.chunk, self.run, self.first = chunk, run, run[0]
+        step = kernel.setting.step
+        self.x = code.views[step.input, False]
+        self.out = code.views[step.branches[0].output, True]
+        config = kernel.setting.config
+        per_position = kernel.parts.vectors
+        self.at_a_time = positions_at_a_time(
+            min(config.accumulators, config.vectors // per_position), self.region.cols)
+        channels = 1 if kernel.lanewise else kernel.geometry.in_c
+        self.columns = columns_of(kernel.geometry, self.x, channels)
+
+    @property
+    def slices(self) -> tuple[int, int, int]:
+        return self.first.first_row, self.k.setting.config.lanes, len(self.run)
+
+    @property
+    def groups_per_row(self) -> int:
+        return -(-self.region.cols // self.at_a_time)
+
+    @property
+    def taps(self) -> int:
+        pool = self.k.parts.pool
+        return pool.window.kernel_h * pool.window.kernel_w if pool else 1
+
+    def emit(self, values: int, index: int) -> None:
+        g, asm = self.k.geometry, self.asm
+        zero_point = self.k.setting.place(self.k.setting.step.input).zero_point
+        asm.configure(
+            VL=self.first.rows, INZP=zero_point, COLS=self.columns.cols,
+            ROWLEN=self.columns.row_len, ROWPITCH=self.columns.row_pitch,
+            COLPITCH=self.columns.col_pitch)
+        pool = self.k.parts.pool
+        asm.cfg(Config.XSTRIDE,
+                g.stride_w * (pool.window.stride_w if pool else 1) * self.x.col_pitch)
+        self._weight_streams(values, index)
+        self._channel_streams()
+        self._x_stream()
+        store(self.code, self.out, self.region, self.slices, OUT)
+        self.k.parts.after.streams(self.code, self.region, self.slices)
+        asm.loop(len(self.run), lambda: over_positions(
+            asm, self.region, self.at_a_time, self._group))
+
+    def _weight_streams(self, values: int, index: int) -> None:
+        lanes, uses = self.k.setting.config.lanes, self._uses
+        s, c = self.first, self.chunk.slices[0]
+        base = values + s.values[0] - c.values[0]
+        block = self.columns.cols * lanes
+        self.asm.stream(WEIGHTS, base, [
+            (block, self.columns.blocks), (0, uses), (s.values[1], len(self.run))])
+        if s.index[1]:
+            at = index + s.index[0] - c.index[0]
+            self.asm.stream(INDEX, at, [(0, uses), (s.index[1], len(self.run))])
+
+    @property
+    def _uses(self) -> int:
+        """How often a slice's weights and channel parameters are read; 1 where it makes no odds."""
+        if len(self.run) == 1 and self.columns.blocks == 1:
+            return 1
+        return self.region.rows * self.groups_per_row * self.taps
+
+    def _channel_streams(self) -> None:
+        lanes, params, first = self.k.setting.config.lanes, self.code.params, self.first.first_row
+        parts = [(BIAS, BlobPart.BIAS, 4)]
+        if not self.k.parts.requant.per_tensor:
+            parts += [(MULTIPLIER, BlobPart.MULTIPLIER, 4), (SHIFT, BlobPart.SHIFT, 1)]
+        uses = self._uses if len(self.run) > 1 else 1
+        for stream, part, size in parts:
+            self.asm.stream(stream, params[part, 0] + first * size,
+                            [(0, uses), (lanes * size, len(self.run))])
+
+    def _x_stream(self) -> None:
+        g, x, r, pool = self.k.geometry, self.x, self.region, self.k.parts.pool
+        window = pool.window if pool else pm.Window()
+        step_y, step_x = g.stride_h * window.stride_h, g.stride_w * window.stride_w
+        base = x.at(r.y0 * step_y - window.pad_top * g.stride_h - g.pad_top,
+                    r.x0 * step_x - window.pad_left * g.stride_w - g.pad_left,
+                    self.first.first_row if self.k.lanewise else 0)
+        lanes = self.k.setting.config.lanes if self.k.lanewise else 0
+        dims = [
+            (self.columns.block_pitch, self.columns.blocks),
+            (g.stride_w * x.col_pitch, window.kernel_w),
+            (g.stride_h * x.row_pitch, window.kernel_h),
+            (self.at_a_time * step_x * x.col_pitch, self.groups_per_row),
+            (step_y * x.row_pitch, r.rows),
+            (lanes, len(self.run) if self.k.lanewise else 1)]
+        self.asm.stream(X, base, dims, x.ring)
+
+    def _group(self, positions: int) -> None:
+        """Compute `positions` positions of the output, one accumulator each."""
+        asm, parts, mask = self.asm, self.k.parts, 0
+        asm.cfg(Config.NPOS, positions)
+        spare = self.at_a_time
+        if self.code.filled and not (parts.pool or parts.before.stages or parts.after.stages):
+            mask = 1
+        for tap in range(self.taps):
+            asm.emit(Op.VLDA, acc=0, stream=BIAS)
+            for _ in range(self.columns.blocks):
+                self._mac()
+            vector = spare if tap else 0
+            parts.requant.emit(asm, vector, mask)
+            parts.before.emit(self.code, vector, spare)
+            if tap:
+                asm.emit(Op.VMAX, v=0, x=0, y=spare)
+        if parts.pool is not None and (parts.pool.qmin, parts.pool.qmax) != (-128, 127):
+            asm.configure(QMIN=parts.pool.qmin, QMAX=parts.pool.qmax)
+            asm.emit(Op.VCLAMP, v=0, x=0)
+        parts.after.emit(self.code, 0, spare)
+        asm.emit(Op.VST, v=0, stream=OUT, mask=mask)
+
+    def _mac(self) -> None:
+        s, skip = self.first, SKIP if self.k.setting.skip else 0
+        fields = {"acc": 0, "weights": WEIGHTS, "x": X}
+        if self.k.lanewise:
+            self.asm.emit(Op.MACV, flags=skip, **fields)
+            return
+        fields |= {"steps": self.columns.cols if self.columns.blocks > 1 else s.steps,
+                   "index": INDEX if s.index[1] else 0}
+        if s.share < self.k.setting.config.lanes:
+            self.asm.emit(Op.MACG, format=s.format, **fields)
+        else:
+            self.asm.emit(Op.MACB, format=s.format | skip, **fields)

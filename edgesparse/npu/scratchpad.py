@@ -1,0 +1,422 @@
+"""Where every tensor of a plan is while the NPU runs it: scratchpad, ring or arena (DRAM).
+
+A tensor stays in the scratchpad from its first write to its last read. What does not fit is left in
+the arena, at the plan's own address, and kernels fetch it part by part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from edgesparse.errors import DoesNotFit
+from edgesparse.mapping.memory import Buffer, plan_memory
+from edgesparse.npu.kernels.base import Kernel, Need, NotOnNpu, Region, aligned, common_grid
+from edgesparse.npu.layout import Image, Layout, Pads
+from edgesparse.npu.storage import Storage, Storages
+from edgesparse.plan import model as pm
+from edgesparse.target import NpuConfig
+
+FINEST = 8
+"""Tiles are not cut finer than this while a tensor could leave the scratchpad instead."""
+DOUBLE = 2
+"""Chunks of weights there is room for while the first is used."""
+
+
+@dataclass(frozen=True)
+class RingPlace:
+    """A ring of the plan in the scratchpad: `pitch` bytes a column, `size` in all."""
+
+    number: int
+    address: int
+    size: int
+    pitch: int
+    zero_point: int
+
+
+@dataclass(frozen=True)
+class Home:
+    """Where a storage lives.
+
+    image     it has a halo; None: an image of its bytes in the arena
+    address   in the scratchpad; None: it stays in the arena
+    load      step before which it is fetched from the arena, where the caller or the CPU writes it
+    store     step after which it is written there, where they read it
+    first, last  steps in which its bytes in the scratchpad are taken
+    """
+
+    storage: Storage
+    image: Image | None
+    resident: bool
+    load: int | None
+    store: int | None
+    first: int
+    last: int
+    address: int | None = None
+
+    @property
+    def size(self) -> int:
+        return self.image.size if self.image else self.storage.size
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a step needs beside the tensors that live in the scratchpad.
+
+    staged  needs that are fetched or written part by part
+    tile    rows (columns where there is one row) of the output computed at a time; 0: all
+    hold    all weights are kept over the tiles
+    ahead   chunks of weights there is room for
+    """
+
+    kernel: Kernel
+    staged: tuple[Need, ...] = ()
+    tile: int = 0
+    hold: bool = True
+    ahead: int = DOUBLE
+
+
+def ring_places(
+    plan: pm.PlanModel, config: NpuConfig, used: frozenset[int]
+) -> dict[int, RingPlace]:
+    """Rings from address 0 on; sizes and what one run appends are multiples of banks * 4."""
+    unit, at = config.banks * 4, 0
+    places: dict[int, RingPlace] = {}
+    for number, ring in enumerate(plan.rings):
+        if number not in used:
+            continue
+        steps = {t.place.columns for t in plan.tensors
+                 if t.place.ring == number and t.place.ring_role is pm.RingRole.APPEND}
+        pitch = ring.channels
+        while any(c * pitch % unit for c in steps):
+            pitch += 1
+        size = -(-ring.columns * pitch // unit) * unit
+        places[number] = RingPlace(number, at, size, pitch, ring.zero_point)
+        at += size
+    if len(places) > config.rings:
+        raise DoesNotFit(f"{len(places)} rings; the NPU has {config.rings}")
+    return places
+
+
+def ring_layout(place: pm.Place, ring: RingPlace) -> Layout:
+    back = 0
+    if place.ring_role is pm.RingRole.VIEW:
+        back = (place.ring_lag + place.columns) * ring.pitch
+    return Layout(-back % ring.size, 1, place.columns, place.columns * ring.pitch, ring.pitch,
+                  place.channels, ring.number)
+
+
+class Map:
+    """The homes of all storages of a plan, planned for a machine.
+
+    kernels  step -> its kernel; steps that are missing run on the CPU
+    keep     every tensor stays to the end, for tests
+    dram     all tensors stay in the arena
+    """
+
+    def __init__(
+        self, plan: pm.PlanModel, kernels: Mapping[int, Kernel], config: NpuConfig,
+        *, keep: bool = False, dram: bool = False,
+    ) -> None:
+        self.plan, self.kernels, self.config = plan, kernels, config
+        self.storages = Storages(plan)
+        self.keep = keep
+        self.homes = {s.number: self._home(s, dram) for s in self.storages.all}
+        self._settle_images()
+
+    # ---- queries
+
+    def home(self, step: int, tensor: int, writes: bool = False) -> Home:
+        return self.homes[self.storages.of(step, tensor, writes).number]
+
+    def in_scratchpad(self, step: int, need: Need) -> bool:
+        """Whether a need of a step is met where the tensor stands, halo included."""
+        t = self.plan.tensors[need.tensor]
+        if t.data is not None or t.place.ring >= 0:
+            return True
+        home = self.home(step, need.tensor, need.writes)
+        if not home.resident:
+            return False
+        if need.writes:
+            return True
+        out = self.kernels[step].output
+        pads = need.pads(out.rows, out.cols) if need.grid == "fixed" else Pads()
+        return not pads.any or (home.image is not None and home.image.pads.covers(pads))
+
+    def layout(self, step: int, need: Need) -> Layout:
+        """Of a tensor in the scratchpad; no constants or rings."""
+        home = self.home(step, need.tensor, need.writes)
+        assert home.address is not None
+        return self._layout(home, need.tensor, home.address)
+
+    def _layout(self, home: Home, tensor: int, address: int) -> Layout:
+        if home.image is not None:
+            return home.image.layout(address)
+        place = self.plan.tensors[tensor].place
+        base = address + place.offset - home.storage.low
+        return Layout(base, 1, place.columns, place.columns * place.pitch, place.pitch,
+                      place.channels)
+
+    # ---- homes
+
+    def _home(self, storage: Storage, dram: bool) -> Home:
+        own = [a for a in storage.accesses if a.step in self.kernels]
+        if not own:
+            return Home(storage, None, False, None, None, 0, -1)
+        outside = [a for a in storage.accesses if a.step not in self.kernels]
+        load, store = None, None
+        possible = not dram
+        if (written := [a.step for a in outside if a.writes]):
+            load = min(a.step for a in own)
+            possible &= max(written) < load and not any(a.writes for a in own)
+        if (read := [a.step for a in outside if not a.writes]):
+            writes = [a.step for a in own if a.writes]
+            if writes:
+                store = max(writes)
+                possible &= min(read) > store
+        first, last = min(a.step for a in own), max(a.step for a in own)
+        if store is not None:
+            last = max(last, store + 1)
+        if self.keep:
+            last = len(self.plan.steps)
+        # Rows whose width differs from step to step have no common image.
+        possible &= all(self._plain(a.tensor) for a in own)
+        return Home(storage, None, possible, load if possible else None,
+                    store if possible else None, first, last)
+
+    def _plain(self, tensor: int) -> bool:
+        place = self.plan.tensors[tensor].place
+        return place.layout is pm.Layout.NWC and place.halo == 0
+
+    def _settle_images(self) -> None:
+        """Give halos to the storages whose readers want them, as far as all their users agree."""
+        for number, home in self.homes.items():
+            if home.resident and (image := self._image(home.storage)) is not None:
+                self.homes[number] = replace(home, image=image)
+        while (loser := self._conflict()) is not None:
+            self.homes[loser] = replace(self.homes[loser], image=None)
+
+    def _uses(self, storage: Storage) -> list[tuple[int, Need]]:
+        return [(a.step, n) for a in storage.accesses if a.step in self.kernels
+                for n in self.kernels[a.step].needs
+                if n.tensor == a.tensor and n.writes == a.writes]
+
+    def _image(self, storage: Storage) -> Image | None:
+        uses = self._uses(storage)
+        places = {(p.offset, p.columns, p.channels, p.pitch) for p in (
+            self.plan.tensors[a.tensor].place for a in storage.accesses
+            if a.step in self.kernels)}
+        if len(places) != 1 or any(need.grid == "free" for _, need in uses):
+            return None
+        ((_, columns, channels, pitch),) = places
+        if pitch != channels and columns > 1 or storage.size != columns * channels:
+            return None
+        shape, pads = None, Pads()
+        for step, need in uses:
+            out = self.kernels[step].output
+            wanted = Pads()
+            if not need.writes and need.grid == "fixed":
+                wanted = need.pads(out.rows, out.cols)
+            if wanted.any:
+                shape = shape or (need.rows, need.cols)
+                if shape == (need.rows, need.cols):
+                    pads = pads.union(wanted)
+        return Image(*shape, channels, pads) if shape else None
+
+    def _conflict(self) -> int | None:
+        """A storage whose halo some step cannot work with."""
+        for step, kernel in self.kernels.items():
+            shared: list[tuple[int, Layout]] = []
+            for need in kernel.needs:
+                t = self.plan.tensors[need.tensor]
+                if t.data is not None or t.place.ring >= 0:
+                    continue
+                home = self.home(step, need.tensor, need.writes)
+                if home.image is None:
+                    continue
+                view = home.image.layout(0)
+                if need.grid == "fixed" and view.grid(need.rows, need.cols) is None:
+                    return home.storage.number
+                if need.grid == "shared":
+                    shared.append((home.storage.number, view))
+            try:
+                if shared:
+                    common_grid([v for _, v in shared], shared[0][1].rows * shared[0][1].cols)
+            except NotOnNpu:
+                return min(shared, key=lambda s: s[1].rows)[0]
+        return None
+
+    # ---- fitting
+
+    def staged(self, step: int) -> tuple[Need, ...]:
+        return tuple(n for n in self.kernels[step].needs if not self.in_scratchpad(step, n))
+
+
+def grid_of(kernel: Kernel) -> tuple[int, int]:
+    """Rows and columns of the output that tiles are cut from."""
+    out = kernel.output
+    return out.rows, out.cols
+
+
+def temp_shape(need: Need, region: Region, place: pm.Place) -> tuple[int, int, int]:
+    """(rows, columns, bytes from column to column) of the part of a tensor that a region needs."""
+    pitch = place.channels
+    if need.writes:
+        return region.rows, region.cols, pitch
+    if need.rows * need.cols == 1:
+        return 1, 1, pitch
+    y, x = need.y.reads(region.y0, region.y1), need.x.reads(region.x0, region.x1)
+    return y[1] - y[0], x[1] - x[0], max(pitch, place.pitch)
+
+
+def regions_of(kernel: Kernel, tile: int, grid: tuple[int, int]) -> list[Region]:
+    """The output cut into tiles of `tile` rows, or columns where there is one row; 0: whole."""
+    rows, cols = grid
+    if not tile:
+        return [Region(0, rows, 0, cols)]
+    if rows > 1:
+        return [Region(y, min(y + tile, rows), 0, cols) for y in range(0, rows, tile)]
+    return [Region(0, 1, x, min(x + tile, cols)) for x in range(0, cols, tile)]
+
+
+def reserve_bytes(work: Work) -> int:
+    """Room for what a step loads: its small vectors and the chunks it is ahead by."""
+    params = work.kernel.params
+    sizes = [item.size for item in work.kernel.chunks()]
+    if work.tile and work.hold or work.ahead >= len(sizes):
+        loaded = sum(sizes)
+    else:
+        loaded = max((sum(sizes[i : i + work.ahead]) for i in range(len(sizes))), default=0)
+    total = loaded + (params.size if params else 0)
+    return total + 16 if total else 0
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """The outcome: homes with addresses, the work of each step, temporary buffers by step.
+
+    temps    step -> address of each staged need's buffer
+    spilled  storages that stay in the arena, though the NPU uses them
+    """
+
+    homes: Mapping[int, Home]
+    works: Mapping[int, Work]
+    temps: Mapping[int, tuple[int, ...]]
+    peak: int
+
+
+def fit(space: Map, low: int, high: int, preload: bool) -> Fitted:
+    """Place everything in [low, high) of the scratchpad.
+
+    preload  weights are loaded elsewhere: steps need no room for them
+    Raises DoesNotFit when a step does not fit even with everything else in the arena.
+    """
+    works = {step: Work(kernel) for step, kernel in space.kernels.items()}
+    while True:
+        works = {s: replace(w, staged=space.staged(s)) for s, w in works.items()}
+        buffers = _buffers(space, works, preload)
+        plan = plan_memory(buffers, tries=200)
+        if plan.peak <= high - low:
+            break
+        _relieve(space, works, buffers, high - low, preload)
+    at = {name: low + offset for name, offset in plan.offsets.items()}
+    homes = {n: replace(h, address=at[f"home {n}"]) if h.resident else h
+             for n, h in space.homes.items()}
+    space.homes = homes
+    temps = {s: tuple(at[f"temp {s} {i}"] for i in range(len(w.staged)))
+             for s, w in works.items()}
+    return Fitted(homes, works, temps, plan.peak)
+
+
+def _buffers(space: Map, works: Mapping[int, Work], preload: bool) -> list[Buffer]:
+    found = [Buffer(f"home {n}", max(h.size, 1), h.first, h.last)
+             for n, h in space.homes.items() if h.resident]
+    for step, work in works.items():
+        for i, need in enumerate(work.staged):
+            found.append(Buffer(f"temp {step} {i}", _temp_bytes(space, work, need), step, step))
+        if not preload and (size := reserve_bytes(work)):
+            found.append(Buffer(f"load {step}", size, step, step))
+    return found
+
+
+def _temp_bytes(space: Map, work: Work, need: Need) -> int:
+    place = space.plan.tensors[need.tensor].place
+    kernel = work.kernel
+    shapes = [temp_shape(need, r, place)
+              for r in regions_of(kernel, work.tile, space_grid(space, work))]
+    return max(aligned(rows * cols * pitch) for rows, cols, pitch in shapes)
+
+
+def space_grid(space: Map, work: Work) -> tuple[int, int]:
+    """The grid a step's output is computed on."""
+    kernel = work.kernel
+    if kernel.output.grid != "shared":
+        return grid_of(kernel)
+    views = []
+    for need in kernel.needs:
+        if need.grid == "shared" and need not in work.staged:
+            t = space.plan.tensors[need.tensor]
+            if t.data is None and t.place.ring < 0:
+                home = space.home(kernel.number, need.tensor, need.writes)
+                if home.image is not None:
+                    views.append(home.image.layout(0))
+    return common_grid(views, kernel.output.rows * kernel.output.cols)
+
+
+def _relieve(
+    space: Map, works: dict[int, Work], buffers: list[Buffer], room: int, preload: bool
+) -> None:
+    """Make the fullest step need less: fewer chunks ahead, smaller tiles, a tensor to the arena."""
+    def load(step: int) -> int:
+        return sum(b.size for b in buffers if b.first <= step <= b.last)
+
+    step = max(range(-1, len(space.plan.steps) + 1), key=load)
+    work = works.get(step)
+    if work is not None and _smaller(space, works, work):
+        return
+    live = [h for h in space.homes.values() if h.resident and h.first <= step <= h.last]
+    if live:
+        used = {a.storage.number for a in (
+            space.home(step, n.tensor, n.writes) for n in (work.kernel.needs if work else ())
+            if space.plan.tensors[n.tensor].data is None
+            and space.plan.tensors[n.tensor].place.ring < 0)}
+        worst = max(live, key=lambda h: (h.storage.number not in used, h.size, -h.storage.number))
+        space.homes[worst.storage.number] = replace(
+            worst, resident=False, image=None, load=None, store=None)
+        return
+    if work is not None and work.staged and (
+            smaller := _halved(space, work)) is not None:
+        works[step] = smaller
+        return
+    names = space.plan.names.steps if space.plan.names else ()
+    name = names[step] if 0 <= step < len(names) else f"step {step}"
+    raise DoesNotFit(
+        f"{name}: it needs {load(step):,} bytes of scratchpad at the least, {room:,} are there; "
+        "a larger configuration, or fewer channels")
+
+
+def _smaller(space: Map, works: dict[int, Work], work: Work) -> bool:
+    """Ask for less room without more traffic, or with a tile of half the size."""
+    step = work.kernel.number
+    if work.tile and work.hold and work.kernel.chunks():
+        works[step] = replace(work, hold=False)
+        return True
+    if work.ahead > 1 and len(work.kernel.chunks()) > 1:
+        works[step] = replace(work, ahead=work.ahead - 1)
+        return True
+    if work.staged and (smaller := _halved(space, work)) is not None:
+        rows, cols = space_grid(space, work)
+        if smaller.tile * FINEST >= (rows if rows > 1 else cols):
+            works[step] = smaller
+            return True
+    return False
+
+
+def _halved(space: Map, work: Work) -> Work | None:
+    if not work.kernel.tileable:
+        return None
+    rows, cols = space_grid(space, work)
+    whole = rows if rows > 1 else cols
+    tile = (work.tile or whole) // 2
+    return replace(work, tile=tile) if tile else None
+
