@@ -158,7 +158,8 @@ static void dot_batch(const es_dot_job *job, uint32_t r, const es_batch *batch)
         }
         return;
     }
-    if (batch->rows > 4 && batch->row_stride == 1) {
+    if (ES_DOT_HAS_LANES && batch->rows == ES_TILE_CHANNELS &&
+        batch->row_stride == 1) {
         es_dot_lanes(job, r, batch);
         return;
     }

@@ -9,40 +9,27 @@ static int16_t product(int8_t w, int16_t x)
     return (int16_t)(w * x);
 }
 
-/* value[l] += sum over the batch of w[l] * (x[column] - zero), l < rows */
-static inline void one_patch(const es_batch *batch, uint32_t rows,
-                             const int8_t *x, int8_t zero, int32_t *value)
+/* value[l] += sum over the batch of w[l] * (x[column] - zero) */
+static void one_patch(const es_batch *batch, const int8_t *x, int8_t zero,
+                      int32_t *value)
 {
     const int8_t *w = batch->values;
     uint32_t stride = batch->block_stride;
-    int32_t sum[ES_TILE_CHANNELS];
-    memcpy(sum, value, rows * sizeof *sum);
+    int32_t sum[ES_TILE_CHANNELS]; /* registers, where there are so many */
+    memcpy(sum, value, sizeof sum);
     for (uint32_t i = 0; i < batch->count; i++, w += stride) {
         int16_t at = (int16_t)(x[batch->column[i]] - zero);
-        for (uint32_t l = 0; l < rows; l++) {
+        for (uint32_t l = 0; l < ES_TILE_CHANNELS; l++) {
             sum[l] += product(w[l], at);
         }
     }
-    memcpy(value, sum, rows * sizeof *sum);
+    memcpy(value, sum, sizeof sum);
 }
 
 void es_dot_lanes(const es_dot_job *job, uint32_t r, const es_batch *batch)
 {
-    es_tile *tile = job->tile;
-    for (uint32_t p = 0; p < tile->columns; p++) {
-        const int8_t *x = job->x[p];
-        int32_t *value = &tile->value[p][r];
-        switch (batch->rows) { /* what the compiler knows has no inner loop */
-        case 16:
-            one_patch(batch, 16, x, job->zero, value);
-            break;
-        case 4:
-            one_patch(batch, 4, x, job->zero, value);
-            break;
-        default:
-            one_patch(batch, batch->rows, x, job->zero, value);
-            break;
-        }
+    for (uint32_t p = 0; p < job->tile->columns; p++) {
+        one_patch(batch, job->x[p], job->zero, &job->tile->value[p][r]);
     }
 }
 
