@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from edgesparse.npu.isa import SKIP, Config, Op
 from edgesparse.npu.kernels.base import (
@@ -26,7 +26,14 @@ from edgesparse.npu.kernels.base import (
     over_positions,
     positions_at_a_time,
 )
-from edgesparse.npu.kernels.slices import Chunk, Slice, chunks_of, slices_of, uniform_runs
+from edgesparse.npu.kernels.slices import (
+    Part,
+    Slice,
+    chunks_of,
+    parts_of_slice,
+    slices_of,
+    uniform_runs,
+)
 from edgesparse.npu.kernels.tail import (
     BINARY,
     Requants,
@@ -42,6 +49,8 @@ from edgesparse.npu.layout import Layout
 from edgesparse.plan import model as pm
 from edgesparse.plan.npu_model import BlobPart, NpuBlob
 
+SPLIT = 4
+"""A slice that takes more than this part of the scratchpad is loaded in parts."""
 MOST_TAPS = 9
 """Positions of a pool that are unrolled."""
 
@@ -139,7 +148,9 @@ class MacKernel(Kernel):
             raise NotOnNpu("sparse depthwise weights have no code")
         if self._by_blocks and (self.parts.pool or slices[0].format):
             raise NotOnNpu("sparse weights or a pool of a window with three pitches have no code")
+        self._slices = slices
         self._chunks = chunks_of(setting, slices)
+        self._parts = self._split(slices)
         self.needs = self._needs()
         stages = (*self.parts.before.stages, *self.parts.after.stages)
         self.params = param_item(setting, stages, *self._channel_pieces())
@@ -165,7 +176,21 @@ class MacKernel(Kernel):
             g.dilation_w * place.pitch != g.in_c)
 
     def chunks(self) -> tuple[Item, ...]:
+        if self._parts:
+            return tuple(part.item for parts in self._parts for part in parts)
         return tuple(c.item for c in self._chunks)
+
+    def _split(self, slices: tuple[Slice, ...]) -> tuple[tuple[Part, ...], ...]:
+        """Slices cut along their steps, where one takes too much of the scratchpad."""
+        config, g = self.setting.config, self.geometry
+        most = config.scratchpad_bytes // SPLIT
+        if self.setting.whole or max(s.values[1] for s in slices) <= most:
+            return ()
+        one = g.out_h * g.out_w == 1 and g.kernel_h == 1 and g.dilation_w == 1
+        if not one or self.lanewise or self._by_blocks:
+            raise NotOnNpu("a slice of its weights is too large to be loaded at once")
+        return tuple(
+            parts_of_slice(self.number, s, config.lanes, most // 2) for s in slices)
 
     def _check(self) -> None:
         g, step = self.geometry, self.setting.step
@@ -203,14 +228,18 @@ class MacKernel(Kernel):
         return pieces
 
     def emit(self, code: Code, region: Region) -> None:
-        for chunk in self._chunks:
+        for s, parts in zip(self._slices, self._parts):
+            _Run(self, code, region, (s,)).emit_split(parts)
+        for chunk in () if self._parts else self._chunks:
             addresses = code.loads.acquire(chunk.item)
             # The input of a lanewise pool has no dimension left for the slices.
             looped = not (self.lanewise and self.parts.pool)
             for run in uniform_runs(chunk.slices, looped):
-                _Run(self, code, region, chunk, run).emit(addresses[chunk.values],
-                                                          addresses.get(chunk.index, 0)
-                                                          if chunk.index else 0)
+                first, c = run[0], chunk.slices[0]
+                index = addresses[chunk.index] if chunk.index else 0
+                _Run(self, code, region, run).emit(
+                    addresses[chunk.values] + first.values[0] - c.values[0],
+                    index + first.index[0] - c.index[0])
             code.loads.release(chunk.item)
 
 
@@ -218,10 +247,10 @@ class _Run:
     """The code of slices that are one loop."""
 
     def __init__(
-        self, kernel: MacKernel, code: Code, region: Region, chunk: Chunk, run: tuple[Slice, ...]
+        self, kernel: MacKernel, code: Code, region: Region, run: tuple[Slice, ...]
     ) -> None:
         self.k, self.code, self.asm, self.region = kernel, code, code.asm, region
-        self.chunk, self.run, self.first = chunk, run, run[0]
+        self.run, self.first = run, run[0]
         step = kernel.setting.step
         self.x = code.views[step.input, False]
         self.out = code.views[step.branches[0].output, True]
@@ -246,33 +275,58 @@ class _Run:
         return pool.window.kernel_h * pool.window.kernel_w if pool else 1
 
     def emit(self, values: int, index: int) -> None:
-        g, asm = self.k.geometry, self.asm
-        zero_point = self.k.setting.place(self.k.setting.step.input).zero_point
-        asm.configure(
-            VL=self.first.rows, INZP=zero_point, COLS=self.columns.cols,
-            ROWLEN=self.columns.row_len, ROWPITCH=self.columns.row_pitch,
-            COLPITCH=self.columns.col_pitch)
-        pool = self.k.parts.pool
-        asm.cfg(Config.XSTRIDE,
-                g.stride_w * (pool.window.stride_w if pool else 1) * self.x.col_pitch)
+        """values, index: addresses of the first slice's."""
+        asm = self.asm
+        self._configure()
         self._weight_streams(values, index)
         self._channel_streams()
         self._x_stream()
-        store(self.code, self.out, self.region, self.slices, OUT)
-        self.k.parts.after.streams(self.code, self.region, self.slices)
+        self._out_streams()
         asm.loop(len(self.run), lambda: over_positions(
             asm, self.region, self.at_a_time, self._group))
 
+    def emit_split(self, parts: tuple[Part, ...]) -> None:
+        """One position, its sum kept in the accumulator while the weights come part by part."""
+        asm, s = self.asm, self.first
+        self._configure()
+        self._channel_streams()
+        self._out_streams()
+        asm.cfg(Config.NPOS, 1)
+        asm.emit(Op.VLDA, acc=0, stream=BIAS)
+        for part in parts:
+            addresses = self.code.loads.acquire(part.item)
+            asm.stream(WEIGHTS, addresses[part.values])
+            if part.index is not None:
+                asm.stream(INDEX, addresses[part.index])
+                self._x_stream()
+            else:
+                self._x_stream(part.first)
+                asm.configure(COLS=part.steps, ROWLEN=part.steps)
+            self._mac(replace(s, steps=part.steps))
+            self.code.loads.release(part.item)
+        self.k.parts.requant.emit(asm, 0)
+        self._finish(0)
+
+    def _configure(self) -> None:
+        g, pool = self.k.geometry, self.k.parts.pool
+        self.asm.configure(
+            VL=self.first.rows,
+            INZP=self.k.setting.place(self.k.setting.step.input).zero_point,
+            COLS=self.columns.cols, ROWLEN=self.columns.row_len,
+            ROWPITCH=self.columns.row_pitch, COLPITCH=self.columns.col_pitch,
+            XSTRIDE=g.stride_w * (pool.window.stride_w if pool else 1) * self.x.col_pitch)
+
+    def _out_streams(self) -> None:
+        store(self.code, self.out, self.region, self.slices, OUT)
+        self.k.parts.after.streams(self.code, self.region, self.slices)
+
     def _weight_streams(self, values: int, index: int) -> None:
-        lanes, uses = self.k.setting.config.lanes, self._uses
-        s, c = self.first, self.chunk.slices[0]
-        base = values + s.values[0] - c.values[0]
+        lanes, uses, s = self.k.setting.config.lanes, self._uses, self.first
         block = self.columns.cols * lanes
-        self.asm.stream(WEIGHTS, base, [
+        self.asm.stream(WEIGHTS, values, [
             (block, self.columns.blocks), (0, uses), (s.values[1], len(self.run))])
         if s.index[1]:
-            at = index + s.index[0] - c.index[0]
-            self.asm.stream(INDEX, at, [(0, uses), (s.index[1], len(self.run))])
+            self.asm.stream(INDEX, index, [(0, uses), (s.index[1], len(self.run))])
 
     @property
     def _uses(self) -> int:
@@ -291,13 +345,13 @@ class _Run:
             self.asm.stream(stream, params[part, 0] + first * size,
                             [(0, uses), (lanes * size, len(self.run))])
 
-    def _x_stream(self) -> None:
+    def _x_stream(self, column: int = 0) -> None:
         g, x, r, pool = self.k.geometry, self.x, self.region, self.k.parts.pool
         window = pool.window if pool else pm.Window()
         step_y, step_x = g.stride_h * window.stride_h, g.stride_w * window.stride_w
         base = x.at(r.y0 * step_y - window.pad_top * g.stride_h - g.pad_top,
                     r.x0 * step_x - window.pad_left * g.stride_w - g.pad_left,
-                    self.first.first_row if self.k.lanewise else 0)
+                    self.first.first_row if self.k.lanewise else column)
         lanes = self.k.setting.config.lanes if self.k.lanewise else 0
         dims = [
             (self.columns.block_pitch, self.columns.blocks),
@@ -318,20 +372,25 @@ class _Run:
         for tap in range(self.taps):
             asm.emit(Op.VLDA, acc=0, stream=BIAS)
             for _ in range(self.columns.blocks):
-                self._mac()
+                self._mac(self.first)
             vector = spare if tap else 0
             parts.requant.emit(asm, vector, mask)
             parts.before.emit(self.code, vector, spare)
             if tap:
                 asm.emit(Op.VMAX, v=0, x=0, y=spare)
+        self._finish(mask)
+
+    def _finish(self, mask: int) -> None:
+        """What follows the requantized vectors, and the store."""
+        asm, parts = self.asm, self.k.parts
         if parts.pool is not None and (parts.pool.qmin, parts.pool.qmax) != (-128, 127):
             asm.configure(QMIN=parts.pool.qmin, QMAX=parts.pool.qmax)
             asm.emit(Op.VCLAMP, v=0, x=0)
-        parts.after.emit(self.code, 0, spare)
+        parts.after.emit(self.code, 0, self.at_a_time)
         asm.emit(Op.VST, v=0, stream=OUT, mask=mask)
 
-    def _mac(self) -> None:
-        s, skip = self.first, SKIP if self.k.setting.skip else 0
+    def _mac(self, s: Slice) -> None:
+        skip = SKIP if self.k.setting.skip else 0
         fields = {"acc": 0, "weights": WEIGHTS, "x": X}
         if self.k.lanewise:
             self.asm.emit(Op.MACV, flags=skip, **fields)
