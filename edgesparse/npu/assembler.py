@@ -94,7 +94,7 @@ class Assembler:
                 f"{op.name} {name} = {value}: {low} to {high} is allowed on {self.config.name}")
 
     def _range(self, kind: Kind) -> tuple[int, int]:
-        c, last = self.config, self._known[Config.NPOS] - 1
+        c, last = self.config, self._known.get(Config.NPOS, 1) - 1
         return {
             Kind.NONE: (0, 0),
             Kind.ACC: (0, c.accumulators - 1 - last),

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from edgesparse.errors import DoesNotFit
 from edgesparse.npu.assembler import Assembler
 from edgesparse.npu.isa import Op, Space
 from edgesparse.npu.kernels.base import Item, Loads, Piece, aligned
@@ -63,6 +62,14 @@ def addresses_in(item: Item, address: int) -> dict[Piece, int]:
     return found
 
 
+class NoRoom(Exception):
+    """What was loaded ahead has cut up the room that a step's own items need."""
+
+    def __init__(self, step: int) -> None:
+        super().__init__(f"step {step}")
+        self.step = step
+
+
 Busy = Callable[[int, int], list[tuple[int, int]]]
 """(first step, last step) -> ranges [low, high) that tensors take in any of these steps."""
 
@@ -75,6 +82,7 @@ class Loader(Loads):
     room      [low, high) of the scratchpad
     barriers  steps of the CPU: nothing may be under way there
     fixed     items that are in the scratchpad for good -> address
+    late      steps whose items are not loaded before the step
     """
 
     asm: Assembler
@@ -84,6 +92,7 @@ class Loader(Loads):
     room: tuple[int, int]
     barriers: Sequence[int]
     fixed: Mapping[Item, int] = field(default_factory=dict)
+    late: frozenset[int] = frozenset()
     step: int = 0
     writes: list[tuple[int, int, int]] = field(default_factory=list)
     """(step, low, high) of every load, for whoever asks what survives."""
@@ -106,8 +115,7 @@ class Loader(Loads):
         entry = self._held[item]
         self.pump()
         if not entry.issued:
-            raise DoesNotFit(
-                f"step {item.step}: no room for {item.size:,} bytes of weights in the scratchpad")
+            raise NoRoom(item.step)
         if entry.channel >= 0:
             self._wait(entry.channel)
         return addresses_in(item, entry.address)
@@ -127,7 +135,8 @@ class Loader(Loads):
         while self._next < len(self.entries):
             entry = self.entries[self._next]
             channel = next((c for c in CHANNELS if c not in self._pending), None)
-            if channel is None or entry.item.step > barrier:
+            if channel is None or entry.item.step > barrier or (
+                    entry.item.step in self.late and entry.item.step > self.step):
                 return
             address = self._free(entry.item)
             if address is None:

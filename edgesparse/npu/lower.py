@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -13,13 +13,12 @@ from edgesparse.npu.isa import Op
 from edgesparse.npu.kernels import Kernel, NotOnNpu, Setting, kernel_for
 from edgesparse.npu.kernels.base import Item, aligned
 from edgesparse.npu.layout import Layout
-from edgesparse.npu.loader import Blobs, Entry, Loader, load_item
+from edgesparse.npu.loader import Blobs, Entry, Loader, NoRoom, load_item
 from edgesparse.npu.scratchpad import (
     Fitted,
     Map,
-    RingPlace,
+    StepTooLarge,
     fit,
-    grid_of,
     regions_of,
     ring_places,
     space_grid,
@@ -86,19 +85,41 @@ def lower_npu(
     """Raises DoesNotFit when a step needs more than the whole scratchpad."""
     options = options or NpuOptions()
     if options.resident is not None:
-        return _Lowering(plan, config, options, options.resident).run()
+        return _lowered(plan, config, options, options.resident)
     try:
-        return _Lowering(plan, config, options, True).run()
+        return _lowered(plan, config, options, True)
     except DoesNotFit:
-        return _Lowering(plan, config, options, False).run()
+        return _lowered(plan, config, options, False)
+
+
+def _lowered(
+    plan: pm.PlanModel, config: NpuConfig, options: NpuOptions, resident: bool
+) -> LoweredNpu:
+    """Lower; steps that turn out too large go to the CPU, and crowded ones load late."""
+    cpu: dict[int, str] = {}
+    late: frozenset[int] = frozenset()
+    while True:
+        try:
+            return _Lowering(plan, config, options, resident, cpu).run(late)
+        except StepTooLarge as too_large:
+            if resident:
+                raise DoesNotFit(
+                    "the weights leave too little of the scratchpad to the tensors: "
+                    + too_large.reason) from too_large
+            cpu[too_large.step] = too_large.reason
+            late = frozenset()
+        except NoRoom as crowded:
+            assert crowded.step not in late, "a step's own items did not fit its reserve"
+            late |= {crowded.step}
 
 
 class _Lowering:
     def __init__(
-        self, plan: pm.PlanModel, config: NpuConfig, options: NpuOptions, resident: bool
+        self, plan: pm.PlanModel, config: NpuConfig, options: NpuOptions, resident: bool,
+        cpu: Mapping[int, str],
     ) -> None:
         self.plan, self.config, self.options, self.resident = plan, config, options, resident
-        self.kernels, self.reasons = _kernels(plan, config, options, resident)
+        self.kernels, self.reasons = _kernels(plan, config, options, resident, cpu)
         rings = frozenset(
             plan.tensors[t].place.ring for s, k in self.kernels.items() for t in _touched(plan, s)
             if plan.tensors[t].place.ring >= 0)
@@ -107,7 +128,7 @@ class _Lowering:
         self.map = Map(plan, self.kernels, config, keep=options.keep,
                        dram=options.intermediates == "dram")
 
-    def run(self) -> LoweredNpu:
+    def run(self, late: frozenset[int]) -> LoweredNpu:
         low = max((r.address + r.size for r in self.rings.values()), default=0)
         high = self.config.scratchpad_bytes
         fixed = self._fixed(low)
@@ -116,7 +137,7 @@ class _Lowering:
         self._prologue(fixed)
         prologue = len(self.asm.words)
         self.asm.start()
-        loader = self._loader(fitted, (low, high), fixed)
+        loader = self._loader(fitted, (low, high), fixed, late)
         self._steps(fitted, loader)
         npu = Npu(
             config=self.plan.config, scratchpad_bytes=self.config.scratchpad_bytes,
@@ -157,7 +178,8 @@ class _Lowering:
     # ---- a run
 
     def _loader(
-        self, fitted: Fitted, room: tuple[int, int], fixed: Mapping[Item, int]
+        self, fitted: Fitted, room: tuple[int, int], fixed: Mapping[Item, int],
+        late: frozenset[int],
     ) -> Loader:
         entries: list[Entry] = []
         for step, work in fitted.works.items():
@@ -180,7 +202,7 @@ class _Lowering:
 
         self.busy_homes = homes
         return Loader(self.asm, self.blobs, entries, busy, room,
-                      [s for s, _ in self.reasons], dict(fixed))
+                      [s for s, _ in self.reasons], dict(fixed), late)
 
     def _temp_size(self, fitted: Fitted, step: int, need: object) -> int:
         from edgesparse.npu.scratchpad import _temp_bytes
@@ -254,12 +276,15 @@ def _touched(plan: pm.PlanModel, step: int) -> tuple[int, ...]:
 
 
 def _kernels(
-    plan: pm.PlanModel, config: NpuConfig, options: NpuOptions, whole: bool
+    plan: pm.PlanModel, config: NpuConfig, options: NpuOptions, whole: bool,
+    cpu: Mapping[int, str],
 ) -> tuple[dict[int, Kernel], tuple[tuple[int, str], ...]]:
     """The kernel of every step that has one; for the others the reason why not."""
     kernels: dict[int, Kernel] = {}
-    reasons: dict[int, str] = {}
+    reasons: dict[int, str] = dict(cpu)
     for number in range(len(plan.steps)):
+        if number in cpu:
+            continue
         try:
             kernels[number] = kernel_for(
                 Setting(plan, number, config, skip=options.skip, whole=whole))
@@ -268,9 +293,9 @@ def _kernels(
     # A ring stands in one place: where one step is on the CPU, so are all that touch its rings.
     changed = True
     while changed:
-        cpu = {plan.tensors[t].place.ring for s in reasons for t in _touched(plan, s)} - {-1}
+        off = {plan.tensors[t].place.ring for s in reasons for t in _touched(plan, s)} - {-1}
         moved = [s for s in kernels
-                 if cpu & {plan.tensors[t].place.ring for t in _touched(plan, s)}]
+                 if off & {plan.tensors[t].place.ring for t in _touched(plan, s)}]
         for step in moved:
             del kernels[step]
             reasons[step] = "its ring is used by a step on the CPU"

@@ -23,6 +23,14 @@ DOUBLE = 2
 """Chunks of weights there is room for while the first is used."""
 
 
+class StepTooLarge(Exception):
+    """A step does not fit even with every tensor in the arena: it has to run on the CPU."""
+
+    def __init__(self, step: int, reason: str) -> None:
+        super().__init__(reason)
+        self.step, self.reason = step, reason
+
+
 @dataclass(frozen=True)
 class RingPlace:
     """A ring of the plan in the scratchpad: `pitch` bytes a column, `size` in all."""
@@ -309,7 +317,7 @@ def fit(space: Map, low: int, high: int, preload: bool) -> Fitted:
     """Place everything in [low, high) of the scratchpad.
 
     preload  weights are loaded elsewhere: steps need no room for them
-    Raises DoesNotFit when a step does not fit even with everything else in the arena.
+    Raises StepTooLarge when a step does not fit even with everything else in the arena.
     """
     works = {step: Work(kernel) for step, kernel in space.kernels.items()}
     while True:
@@ -388,11 +396,9 @@ def _relieve(
             smaller := _halved(space, work)) is not None:
         works[step] = smaller
         return
-    names = space.plan.names.steps if space.plan.names else ()
-    name = names[step] if 0 <= step < len(names) else f"step {step}"
-    raise DoesNotFit(
-        f"{name}: it needs {load(step):,} bytes of scratchpad at the least, {room:,} are there; "
-        "a larger configuration, or fewer channels")
+    culprit = step if work is not None else max(works)
+    raise StepTooLarge(
+        culprit, f"it needs {load(step):,} bytes of scratchpad at the least, of {room:,}")
 
 
 def _smaller(space: Map, works: dict[int, Work], work: Work) -> bool:

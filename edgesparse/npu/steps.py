@@ -138,14 +138,14 @@ class StepCode:
     def _region(self, region: Region, filled: bool) -> None:
         views = {}
         for need in self.kernel.needs:
-            views[need.tensor, need.writes] = self._view(need, region)
+            views[need.tensor, need.role] = self._view(need, region)
         self.loader.wait_loads()
         self.loader.wait_stores()
         self.kernel.emit(
             Code(self.asm, self.loader, views, self.params, filled), region)
         for need in self.work.staged:
             if need.writes:
-                self._put(need, region, views[need.tensor, True])
+                self._put(need, region, views[need.tensor, "output"])
 
     def _view(self, need: Need, region: Region) -> Layout:
         tensor = self.plan.tensors[need.tensor]

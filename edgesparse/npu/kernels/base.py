@@ -19,6 +19,7 @@ X, WEIGHTS, INDEX, BIAS, MULTIPLIER, SHIFT, OUT, OPERAND = range(8)
 PIECE_ALIGN = 16
 
 
+Role = Literal["input", "operand", "output"]
 Grid = Literal["fixed", "shared", "free"]
 
 
@@ -73,10 +74,14 @@ class Need:
     tensor: int
     rows: int
     cols: int
-    writes: bool = False
+    role: Role = "input"
     grid: Grid = "fixed"
     y: Axis = Axis()
     x: Axis = Axis()
+
+    @property
+    def writes(self) -> bool:
+        return self.role == "output"
 
     def pads(self, out_rows: int, out_cols: int) -> Pads:
         """Columns outside the image that are read."""
@@ -127,13 +132,13 @@ class Loads(ABC):
 class Code:
     """What a kernel writes its instructions with.
 
-    views   tensor -> its layout, for (tensor, writes)
+    views   (tensor, role) -> its layout
     params  part and index -> address of a small vector of the step
     """
 
     asm: Assembler
     loads: Loads
-    views: Mapping[tuple[int, bool], Layout]
+    views: Mapping[tuple[int, Role], Layout]
     params: Mapping[tuple[BlobPart, int], int]
     filled: bool = False
     """Whether the output holds zero points everywhere, so that zero lanes need no store."""

@@ -45,7 +45,7 @@ class CopyKernel(Kernel):
             raise NotOnNpu("a copy that runs backwards has no code")
         self.needs = (
             Need(self.reads, 1, setting.place(self.reads).columns, grid="free"),
-            Need(self.writes, 1, setting.place(self.writes).columns, writes=True, grid="free"))
+            Need(self.writes, 1, setting.place(self.writes).columns, role="output", grid="free"))
         self.params = param_item(setting, ())
         self.check_boxes(
             _natural(setting.place(self.reads)), _natural(setting.place(self.writes)))
@@ -58,7 +58,7 @@ class CopyKernel(Kernel):
         self._split(*self._box(x, out))
 
     def emit(self, code: Code, region: Region) -> None:
-        x, out = code.views[self.reads, False], code.views[self.writes, True]
+        x, out = code.views[self.reads, "input"], code.views[self.writes, "output"]
         if self.copy.fill:
             self._fill(code, out)
         lanes, bases, dims = self._box(x, out)
@@ -100,7 +100,7 @@ class CopyKernel(Kernel):
         return inner, outer
 
     def _move(self, code: Code, lanes: int, bases: tuple[int, int], dims: list[Dim]) -> None:
-        x, out = code.views[self.reads, False], code.views[self.writes, True]
+        x, out = code.views[self.reads, "input"], code.views[self.writes, "output"]
         inner, outer = self._split(0, bases, dims)
         for index in product(*(range(d[0]) for d in outer)):
             at = [bases[k] + sum(i * d[k + 1] for i, d in zip(index, outer, strict=True))

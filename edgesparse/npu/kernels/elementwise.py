@@ -13,6 +13,7 @@ from edgesparse.npu.kernels.base import (
     Need,
     NotOnNpu,
     Region,
+    Role,
     Setting,
     X,
     over_positions,
@@ -51,7 +52,7 @@ class ElementwiseKernel(Kernel):
             Need(step.input, 1, 1 if once else n,
                  grid="fixed" if once else "shared"),
             *operand_needs(setting, stages, 1, n, "shared"),
-            Need(step.branches[0].output, 1, n, writes=True, grid="shared"))
+            Need(step.branches[0].output, 1, n, role="output", grid="shared"))
         self.params = param_item(setting, stages)
 
     def chunks(self) -> tuple[Item, ...]:
@@ -74,8 +75,8 @@ class ElementwiseKernel(Kernel):
             self._slices(code, region, (full * lanes, lanes, 1), rest, 0)
 
     @property
-    def _out(self) -> tuple[int, bool]:
-        return self.setting.step.branches[0].output, True
+    def _out(self) -> tuple[int, Role]:
+        return self.setting.step.branches[0].output, "output"
 
     def _flat(self, code: Code, region: Region) -> Code | None:
         """All tensors as one row of bytes, where they are whole, dense and of one shape."""
@@ -102,7 +103,7 @@ class ElementwiseKernel(Kernel):
         at_a_time = positions_at_a_time(
             min(config.accumulators, config.vectors // per_position), region.cols)
         asm.cfg(Config.VL, lanes)
-        x = code.views[self.setting.step.input, False]
+        x = code.views[self.setting.step.input, "input"]
         repeated = x.rows * x.cols == 1
         first, step, count = slices
         dims = [(0, region.rows * region.cols)] if repeated else [

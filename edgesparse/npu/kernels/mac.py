@@ -215,7 +215,7 @@ class MacKernel(Kernel):
         return (
             Need(step.input, g.in_h, g.in_w, grid=grid, y=y, x=x),
             *operand_needs(self.setting, self.parts.after.stages, rows, cols, grid),
-            Need(step.branches[0].output, rows, cols, writes=True, grid=grid))
+            Need(step.branches[0].output, rows, cols, role="output", grid=grid))
 
     def _channel_pieces(self) -> list[Piece]:
         body = self.parts.requant.body
@@ -252,8 +252,8 @@ class _Run:
         self.k, self.code, self.asm, self.region = kernel, code, code.asm, region
         self.run, self.first = run, run[0]
         step = kernel.setting.step
-        self.x = code.views[step.input, False]
-        self.out = code.views[step.branches[0].output, True]
+        self.x = code.views[step.input, "input"]
+        self.out = code.views[step.branches[0].output, "output"]
         config = kernel.setting.config
         per_position = kernel.parts.vectors
         self.at_a_time = positions_at_a_time(

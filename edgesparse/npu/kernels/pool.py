@@ -101,7 +101,7 @@ class PoolKernel(Kernel):
         self.needs = (
             Need(step.input, *in_shape, y=y, x=x),
             *operand_needs(self.setting, after, rows, cols, grid="fixed"),
-            Need(output, rows, cols, writes=True))
+            Need(output, rows, cols, role="output"))
 
     def chunks(self) -> tuple[Item, ...]:
         return ()
@@ -119,7 +119,7 @@ class PoolKernel(Kernel):
 
     def _slice(self, code: Code, cut: tuple[Span, Span], first: int, lanes: int) -> None:
         ys, xs = cut
-        asm, view = code.asm, code.views[self.setting.step.input, False]
+        asm, view = code.asm, code.views[self.setting.step.input, "input"]
         region = Region(ys.first, ys.end, xs.first, xs.end)
         taps = (ys.high - ys.low) * (xs.high - xs.low)
         asm.stream(X, view.at(
@@ -129,7 +129,7 @@ class PoolKernel(Kernel):
             (self.x.stride * view.col_pitch, region.cols),
             (self.y.stride * view.row_pitch, region.rows)], view.ring)
         slices = (first, 0, 1)
-        store(code, code.views[self.setting.step.branches[0].output, True], region, slices, OUT)
+        store(code, code.views[self.setting.step.branches[0].output, "output"], region, slices, OUT)
         self.after.streams(code, region, slices)
         asm.configure(VL=lanes)
 

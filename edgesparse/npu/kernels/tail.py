@@ -62,7 +62,8 @@ def operand_needs(
             tensor = stage.body.operand
             once = setting.place(tensor).columns == 1 and rows * cols > 1
             found[tensor] = Need(
-                tensor, 1 if once else rows, 1 if once else cols, grid="fixed" if once else grid)
+                tensor, 1 if once else rows, 1 if once else cols, "operand",
+                grid="fixed" if once else grid)
     return tuple(found.values())
 
 
@@ -123,7 +124,7 @@ class Tail:
         first, step, count = slices
         for i, stage in enumerate(self.binary):
             assert isinstance(stage.body, BINARY)
-            view = code.views[stage.body.operand, False]
+            view = code.views[stage.body.operand, "operand"]
             if view.rows * view.cols == 1:  # repeated along the columns, or there is but one
                 dims = [(0, region.rows * region.cols)]
                 base = view.at(0, 0, first)
