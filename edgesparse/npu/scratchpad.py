@@ -148,7 +148,8 @@ class Map:
         if need.writes:
             return True
         out = self.kernels[step].output
-        pads = need.pads(out.rows, out.cols) if need.grid == "fixed" else Pads()
+        wanted = need.grid == "fixed" and not need.repeated
+        pads = need.pads(out.rows, out.cols) if wanted else Pads()
         return not pads.any or (home.image is not None and home.image.pads.covers(pads))
 
     def layout(self, step: int, need: Need) -> Layout:
@@ -223,7 +224,7 @@ class Map:
         for step, need in uses:
             out = self.kernels[step].output
             wanted = Pads()
-            if not need.writes and need.grid == "fixed":
+            if not need.writes and need.grid == "fixed" and not need.repeated:
                 wanted = need.pads(out.rows, out.cols)
             if wanted.any:
                 shape = shape or (need.rows, need.cols)
@@ -269,9 +270,11 @@ def grid_of(kernel: Kernel) -> tuple[int, int]:
 def temp_shape(need: Need, region: Region, place: pm.Place) -> tuple[int, int, int]:
     """(rows, columns, bytes from column to column) of the part of a tensor that a region needs."""
     pitch = place.channels
+    if need.grid == "free":
+        return 1, place.columns, pitch if need.writes and not need.partial else place.pitch
     if need.writes:
         return region.rows, region.cols, pitch
-    if need.rows * need.cols == 1:
+    if need.repeated:
         return 1, 1, pitch
     y, x = need.y.reads(region.y0, region.y1), need.x.reads(region.x0, region.x1)
     return y[1] - y[0], x[1] - x[0], max(pitch, place.pitch)

@@ -172,18 +172,16 @@ class StepCode:
         address = self.fitted.temps[self.step][self.work.staged.index(need)]
         place = self.plan.tensors[need.tensor].place
         rows, cols, pitch = temp_shape(need, region, place)
-        if need.grid == "free":
-            rows, cols = 1, place.columns
         y, x = self._first(need, region)
         row_pitch = cols * pitch
         full = self._grid(need) if need.grid != "free" else (1, place.columns)
         view = Layout(address - y * row_pitch - x * pitch, *full, row_pitch, pitch, place.channels)
-        if not need.writes:
+        if not need.writes or need.partial:
             self._get(need, view, (y, y + rows), (x, x + cols))
         return view
 
     def _first(self, need: Need, region: Region) -> tuple[int, int]:
-        if need.grid == "free" or need.rows * need.cols == 1:
+        if need.grid == "free" or need.repeated:
             return 0, 0
         if need.writes:
             return region.y0, region.x0
@@ -201,7 +199,7 @@ class StepCode:
             self.asm.emit(
                 Op.FILL, address=start, length=size, value=place.zero_point & 0xFF)
         rows, cols = inside_y[1] - inside_y[0], inside_x[1] - inside_x[0]
-        home = self.map.home(self.step, need.tensor)
+        home = self.map.home(self.step, need.tensor, need.writes)
         if home.resident:
             self._copy_in(self._on_its_grid(home, need, view), view,
                           Region(*inside_y, *inside_x))

@@ -69,6 +69,7 @@ class Need:
 
     grid  "fixed": it must be (rows, cols); "shared": any that all shared needs have will do;
           "free": the tensor as it stands
+    partial  some elements of an output keep what they hold
     """
 
     tensor: int
@@ -78,10 +79,16 @@ class Need:
     grid: Grid = "fixed"
     y: Axis = Axis()
     x: Axis = Axis()
+    partial: bool = False
 
     @property
     def writes(self) -> bool:
         return self.role == "output"
+
+    @property
+    def repeated(self) -> bool:
+        """Whether every output position reads the one column there is."""
+        return self.rows * self.cols == 1 and self.y == self.x == Axis()
 
     def pads(self, out_rows: int, out_cols: int) -> Pads:
         """Columns outside the image that are read."""

@@ -45,7 +45,8 @@ class CopyKernel(Kernel):
             raise NotOnNpu("a copy that runs backwards has no code")
         self.needs = (
             Need(self.reads, 1, setting.place(self.reads).columns, grid="free"),
-            Need(self.writes, 1, setting.place(self.writes).columns, role="output", grid="free"))
+            Need(self.writes, 1, setting.place(self.writes).columns, role="output", grid="free",
+                 partial=not self.copy.fill))
         self.params = param_item(setting, ())
         self.check_boxes(
             _natural(setting.place(self.reads)), _natural(setting.place(self.writes)))

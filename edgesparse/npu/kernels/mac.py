@@ -85,11 +85,15 @@ def parts_of(setting: Setting, mac: pm.Mac) -> Parts:
     check_elementwise(setting, (*before, *after), mac.geometry.rows)
     if pool is None:
         return Parts(Requants(stages[0].body), Tail(()), None, Tail(before))
-    _check_pool(pool.window, before)
+    _check_pool(pool.window, before, mac.geometry)
     return Parts(Requants(stages[0].body), Tail(before), pool, Tail(after))
 
 
-def _check_pool(window: pm.Window, before: tuple[TailStage, ...]) -> None:
+def _check_pool(
+    window: pm.Window, before: tuple[TailStage, ...], g: pm.Geometry
+) -> None:
+    if (window.in_h, window.in_w) != (g.out_h, g.out_w):
+        raise NotOnNpu("a pool over columns numbered in another way has no code after a Mac")
     if any(isinstance(s.body, BINARY) for s in before):
         raise NotOnNpu("a second operand before a pool has no code")
     if window.kernel_h * window.kernel_w > MOST_TAPS:
