@@ -212,12 +212,13 @@ class Map:
 
     def _image(self, storage: Storage) -> Image | None:
         uses = self._uses(storage)
-        places = {(p.offset, p.columns, p.channels, p.pitch) for p in (
+        # One zero point too: it is what the halo holds.
+        places = {(p.offset, p.columns, p.channels, p.pitch, p.zero_point) for p in (
             self.plan.tensors[a.tensor].place for a in storage.accesses
             if a.step in self.kernels)}
         if len(places) != 1 or any(need.grid == "free" for _, need in uses):
             return None
-        ((_, columns, channels, pitch),) = places
+        ((_, columns, channels, pitch, _),) = places
         if pitch != channels and columns > 1 or storage.size != columns * channels:
             return None
         shape, pads = None, Pads()

@@ -110,7 +110,8 @@ class StepCode:
                                (image.rows, row, image.row_pitch))
 
     def _zero_point(self, home: Home) -> int:
-        return self.plan.tensors[home.storage.tensors[0]].place.zero_point
+        own = next(a for a in home.storage.accesses if a.step in self.map.kernels)
+        return self.plan.tensors[own.tensor].place.zero_point
 
     def _fill(self, home: Home, value: int) -> None:
         assert home.address is not None

@@ -5,10 +5,10 @@
 
 bool es_check_npu(es_check *check)
 {
-    es_npu_view npu;
+    es_plan_npu npu;
     es_bytes bytes;
 
-    if (!es_npu_view_of(&check->root, &npu)) {
+    if (!es_plan_npu_of(&check->root, &npu)) {
         return true;
     }
     if (npu.config == 0 || npu.config != check->root.config) {

@@ -2,7 +2,7 @@
 
 #include "plan/fb.h"
 
-bool es_npu_view_of(const es_root *root, es_npu_view *view)
+bool es_plan_npu_of(const es_root *root, es_plan_npu *view)
 {
     const uint8_t *t = root->npu;
     es_bytes blobs;

@@ -24,15 +24,15 @@ typedef struct es_blob {
     uint16_t reserved;
 } es_blob;
 
-typedef struct es_npu_view {
+typedef struct es_plan_npu {
     uint32_t config, scratchpad_bytes, prologue;
     es_bytes commands;
     const es_blob *blobs;
     uint32_t blob_count;
-} es_npu_view;
+} es_plan_npu;
 
 /* False: the plan has no program. */
-bool es_npu_view_of(const es_root *root, es_npu_view *view);
+bool es_plan_npu_of(const es_root *root, es_plan_npu *view);
 
 /* The vector a blob names, its elements counted as bytes; false: there is no
  * such vector, it is empty, or a field that its part does not use is not 0. */
