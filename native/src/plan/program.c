@@ -1,8 +1,8 @@
-#include "plan/npu.h"
+#include "plan/program.h"
 
 #include "plan/fb.h"
 
-bool es_npu_view_of(const es_root *root, es_npu_view *view)
+bool es_program_view(const es_root *root, es_program *view)
 {
     const uint8_t *t = root->npu;
     es_bytes blobs;
