@@ -15,6 +15,7 @@ from edgesparse.importers.tflite import check_tflite, import_tflite
 from edgesparse.mapping.assemble import assemble
 from edgesparse.mapping.lower import lower
 from edgesparse.mapping.memory import MemoryPlan
+from edgesparse.mapping.weights import policy_of
 from edgesparse.ops.history import History
 from edgesparse.passes.pipeline import CANONICAL, INT8, run_passes
 from edgesparse.plan.interpret import Interpreter
@@ -84,7 +85,7 @@ def convert_model(
     data, name = read_file(model)
     graph, quantization = int8_graph(data, name, options)
     stream = streamed(graph, options.stream) if options.stream is not None else None
-    low = lower(graph if stream is None else stream.graph)
+    low = lower(graph if stream is None else stream.graph, policy_of(machine))
     if stream is not None:
         low = replace(low, stream=stream.table)
     assembled = assemble(

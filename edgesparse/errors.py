@@ -75,6 +75,10 @@ class NativeError(EdgeSparseError):
         super().__init__(f"{call}: {text} (status {status})")
 
 
+class WrongMachine(EdgeSparseError):
+    """A plan cannot run on the backend asked for: no program for it, or one for another machine."""
+
+
 class NpuRefused(EdgeSparseError):
     """The verifier refused a program for the NPU; docs/NPU.md section 5 says what `trap` means.
 

@@ -30,7 +30,6 @@ from edgesparse.ops import (
     Sub,
 )
 from edgesparse.plan import model as pm
-from edgesparse.sparsity.choose import MIN_SAVING, choose
 from edgesparse.sparsity.measure import measure
 
 Binary = (Add, Sub, Mul)
@@ -40,38 +39,41 @@ def emit_mac(low: Lowered, node: Node) -> None:
     assert isinstance(node.op, (Conv, FullyConnected))
     ins, outs = low.graph.ins(node), low.graph.outs(node)
     shape = stages.geometry(node.op, ins, outs)
-    matrix, reason = _weights(node, ins[1])
+    matrix, reason = _weights(low, node, ins[1])
     x = as_matrix(low, node, node.inputs[0], shape.in_h * shape.in_w, shape.in_c)
-    bias, sums = _folded_bias(node, ins)
-    source = pm.Mac(geometry=shape, weights=matrix, bias_form=pm.BiasForm.FOLDED, bias=bias)
+    bias, sums = _bias(node, ins, low.weights.bias_form)
+    source = pm.Mac(
+        geometry=shape, weights=matrix, bias_form=low.weights.bias_form, bias=bias)
     requant = stages.requant(node.op, ins, outs)
     check_sums(node.name, type(node.op).__name__, source, sums, requant)
     y = as_matrix_result(low, node.outputs[0], shape.out_h * shape.out_w, shape.rows)
     low.drafts.append(Draft(x, source, y, (DraftStage(requant),), node.origin, reason))
 
 
-def _weights(node: Node, w: Tensor) -> tuple[pm.Weights, str]:
+def _weights(low: Lowered, node: Node, w: Tensor) -> tuple[pm.Weights, str]:
     assert w.data is not None
     matrix = w.data.reshape(w.shape[0], -1)
-    stats = measure(matrix)
-    if isinstance(node.op, Conv) and node.op.groups > 1:
-        decision = choose(stats, matrix, only=("dense",))
-        kept = "" if stats.zero_fraction < MIN_SAVING else "; weights of groups stay dense"
-        reason = decision.reason + kept
-    else:
-        decision = choose(stats, matrix)
-        reason = decision.reason
+    decision = low.weights.choose(node, measure(matrix), matrix)
     rows, cols = matrix.shape
-    return pm.Weights(rows=rows, cols=cols, groups=decision.groups), reason
+    return pm.Weights(
+        rows=rows, cols=cols, groups=decision.groups, row_order=decision.row_order,
+    ), decision.reason
 
 
-def _folded_bias(node: Node, ins: tuple[Tensor, ...]) -> tuple[Array, Array]:
-    """(b - zero point of x * sum(w), sum of |w|), each [rows]: kernels multiply stored inputs."""
+def _bias(
+    node: Node, ins: tuple[Tensor, ...], form: pm.BiasForm
+) -> tuple[Array, Array]:
+    """(bias of the plan, sum of |w|), each [rows].
+
+    FOLDED: b - zero point of x * sum(w), as kernels multiply stored inputs; PLAIN: b.
+    """
     w, b = ins[1].data, ins[2].data
     assert w is not None
     assert b is not None
     matrix = w.reshape(w.shape[0], -1).astype(np.int64)
-    bias = b.astype(np.int64) - ins[0].zero_point * matrix.sum(axis=1)
+    bias = b.astype(np.int64)
+    if form is pm.BiasForm.FOLDED:
+        bias = bias - ins[0].zero_point * matrix.sum(axis=1)
     if (np.abs(bias) >= 2**31).any():
         row = int(np.abs(bias).argmax())
         reach = abs(int(bias[row]))

@@ -31,6 +31,7 @@ from edgesparse.mapping.emit_move import (
 from edgesparse.mapping.fuse import takes_tail, with_tail
 from edgesparse.mapping.lowered import Lowered, contiguous_output
 from edgesparse.mapping.views import resolve_views
+from edgesparse.mapping.weights import PORTABLE, WeightPolicy
 from edgesparse.ops import (
     AvgPool,
     Concat,
@@ -61,9 +62,10 @@ _EMIT: tuple[tuple[type | tuple[type, ...], Callable[[Lowered, Node], None]], ..
 )
 
 
-def lower(graph: Graph) -> Lowered:
+def lower(graph: Graph, weights: WeightPolicy = PORTABLE) -> Lowered:
     """Lower an int8 graph. Raises UnsupportedModel with everything that has no step."""
-    low = Lowered(graph, tensors=dict(graph.tensors), views=dict(resolve_views(graph)))
+    low = Lowered(
+        graph, tensors=dict(graph.tensors), views=dict(resolve_views(graph)), weights=weights)
     written: set[str] = set(graph.inputs)
     merged: set[int] = set()
     issues: list[Unsupported] = []

@@ -9,6 +9,7 @@ from edgesparse.graph.ir import Graph, Node, Shape, Tensor
 from edgesparse.mapping import stages
 from edgesparse.mapping.draft import Draft
 from edgesparse.mapping.views import View, reshaped
+from edgesparse.mapping.weights import PORTABLE, WeightPolicy
 from edgesparse.plan import model as pm
 from edgesparse.plan.stream_model import Stream
 
@@ -37,6 +38,8 @@ class Lowered:
     """Tensors that are windows into a ring; they have no view."""
     stream: Stream | None = None
     """The table of a hop model; the assembler says where its state stands."""
+    weights: WeightPolicy = PORTABLE
+    """How the target wants weights."""
 
 
 def as_matrix(low: Lowered, node: Node, name: str, columns: int, channels: int) -> str:

@@ -121,7 +121,8 @@ void es_step_advance(uint8_t *arena, const es_root *root, uint32_t index);
 uint32_t es_step_trace(uint8_t *arena, const es_root *root, uint32_t index,
                        uint32_t crc);
 
-/* A whole run of a session, its time compared with the budget. */
-void es_session_run(es_session *session, const es_root *root);
+/* A whole run of a session, its time compared with the budget. ES_OK or
+ * ES_ERR_RUNNER. */
+es_status es_session_run(es_session *session, const es_root *root);
 
 #endif /* ES_EXEC_H */

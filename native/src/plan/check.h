@@ -52,7 +52,7 @@ bool es_check_whole(es_check *check);
 /* I-70 to I-73. */
 bool es_check_stream(es_check *check);
 /* I-80 to I-82. */
-bool es_check_npu(es_check *check);
+bool es_check_program(es_check *check);
 
 /* Of one step. Those that return a number return the invariant broken, or 0. */
 

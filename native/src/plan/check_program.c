@@ -1,14 +1,14 @@
 /* I-80 to I-82: the frame of the NPU's program. What its instructions do is
  * proved where they run, by es_npu_verify. */
 #include "plan/check.h"
-#include "plan/npu.h"
+#include "plan/program.h"
 
-bool es_check_npu(es_check *check)
+bool es_check_program(es_check *check)
 {
-    es_plan_npu npu;
+    es_program npu;
     es_bytes bytes;
 
-    if (!es_plan_npu_of(&check->root, &npu)) {
+    if (!es_program_view(&check->root, &npu)) {
         return true;
     }
     if (npu.config == 0 || npu.config != check->root.config) {

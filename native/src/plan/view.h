@@ -182,7 +182,7 @@ typedef struct es_root {
     uint32_t golden_seed, golden_trace_crc;
     es_bytes golden_outputs, source_sha256;
     const uint8_t *stream; /* its table; NULL: none. See stream/stream.h */
-    const uint8_t *npu;    /* the same. See plan/npu.h */
+    const uint8_t *npu;    /* the same. See plan/program.h */
 } es_root;
 
 void es_root_view(const es_plan *plan, es_root *view);

@@ -1,8 +1,8 @@
-#include "plan/npu.h"
+#include "plan/program.h"
 
 #include "plan/fb.h"
 
-bool es_plan_npu_of(const es_root *root, es_plan_npu *view)
+bool es_program_view(const es_root *root, es_program *view)
 {
     const uint8_t *t = root->npu;
     es_bytes blobs;
