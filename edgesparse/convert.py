@@ -14,8 +14,10 @@ from edgesparse.graph.ir import Array, Graph
 from edgesparse.importers.tflite import check_tflite, import_tflite
 from edgesparse.mapping.assemble import assemble
 from edgesparse.mapping.lower import lower
+from edgesparse.mapping.lowered import Fusion
 from edgesparse.mapping.memory import MemoryPlan
 from edgesparse.mapping.weights import policy_of
+from edgesparse.npu.lower import LoweredNpu, NpuOptions, lower_npu
 from edgesparse.ops.history import History
 from edgesparse.passes.pipeline import CANONICAL, INT8, run_passes
 from edgesparse.plan.interpret import Interpreter
@@ -40,6 +42,8 @@ class Options:
     golden       store a self test in the plan
     seed         of the memory planner and the golden input
     stream       make a plan that samples are pushed into, not one that is given windows
+    npu_fusion   "full", or "none": each operator is a kernel of its own, for comparison
+    npu          how the program of a target with an NPU is made
     """
 
     calibration: Mapping[str, Array] | None = None
@@ -47,6 +51,8 @@ class Options:
     golden: bool = True
     seed: int = 0
     stream: StreamOptions | None = None
+    npu_fusion: str = "full"
+    npu: NpuOptions = NpuOptions()
     dump_after: Collection[str] = ()
     dump: Callable[[str, str], None] | None = None
 
@@ -63,6 +69,8 @@ class Conversion:
     quantization: QuantReport | None
     notes: tuple[str, ...] = ()
     """What stopped a streaming plan from reusing more."""
+    npu: LoweredNpu | None = None
+    """The program of a target with an NPU, and what there is to say about it."""
 
 
 def convert(
@@ -85,13 +93,20 @@ def convert_model(
     data, name = read_file(model)
     graph, quantization = int8_graph(data, name, options)
     stream = streamed(graph, options.stream) if options.stream is not None else None
-    low = lower(graph if stream is None else stream.graph, policy_of(machine))
+    low = lower(
+        graph if stream is None else stream.graph, policy_of(machine),
+        _fusion(machine, options))
     if stream is not None:
         low = replace(low, stream=stream.table)
     assembled = assemble(
         low, machine.name, _producer(), _options_text(options, quantization is not None),
         options.seed)
     finished = replace(assembled.model, config=machine.config)
+    program = None
+    if machine.npu is not None:
+        program = lower_npu(finished, machine.npu, options.npu)
+        program = replace(program, report=(*low.splits, *program.report))
+        finished = replace(finished, npu=program.npu)
     if options.golden:
         finished = replace(finished, golden=_golden(finished, options.seed))
     plan = Plan.from_bytes(write_plan(finished))
@@ -99,7 +114,15 @@ def convert_model(
     _check_fit(plan, machine)
     return Conversion(
         plan, graph, assembled.memory, assembled.reasons, quantization,
-        stream.notes if stream is not None else ())
+        stream.notes if stream is not None else (), program)
+
+
+def _fusion(machine: Target, options: Options) -> Fusion:
+    """Raises BadInput for an unknown kind of fusion."""
+    if options.npu_fusion not in ("full", "none"):
+        raise BadInput(f"npu_fusion {options.npu_fusion!r}: 'full' or 'none' is allowed")
+    on = machine.npu is None or options.npu_fusion == "full"
+    return Fusion(on=on, npu=machine.npu)
 
 
 def int8_graph(data: bytes, name: str, options: Options) -> tuple[Graph, QuantReport | None]:

@@ -12,6 +12,7 @@ from edgesparse.mapping.views import View, reshaped
 from edgesparse.mapping.weights import PORTABLE, WeightPolicy
 from edgesparse.plan import model as pm
 from edgesparse.plan.stream_model import Stream
+from edgesparse.target import NpuConfig
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,18 @@ class Slot:
     ring: str
     role: pm.RingRole
     lag: int = 0
+
+
+@dataclass(frozen=True)
+class Fusion:
+    """on   nodes join the step before them
+    npu  the machine whose kernels they join; None: the portable core, which runs any tail"""
+
+    on: bool = True
+    npu: NpuConfig | None = None
+
+
+FULL = Fusion()
 
 
 @dataclass
@@ -40,6 +53,10 @@ class Lowered:
     """The table of a hop model; the assembler says where its state stands."""
     weights: WeightPolicy = PORTABLE
     """How the target wants weights."""
+    fusion: Fusion = FULL
+    """Whether nodes join the step before them, and whose kernels decide."""
+    splits: list[str] = field(default_factory=list)
+    """Groups that the machine is too small for: where they were cut, and why."""
 
 
 def as_matrix(low: Lowered, node: Node, name: str, columns: int, channels: int) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from edgesparse.errors import DoesNotFit
+from edgesparse.errors import BadInput, DoesNotFit
 from edgesparse.npu.assembler import Assembler
 from edgesparse.npu.isa import Op
 from edgesparse.npu.kernels import Kernel, NotOnNpu, Setting, kernel_for
@@ -30,17 +30,22 @@ from edgesparse.plan.npu_model import Npu
 from edgesparse.target import NpuConfig
 
 
+RESIDENT_FROM = 1 << 20
+"""Bytes of scratchpad from which weights are loaded once unless told otherwise: esn-lab."""
+
+
 @dataclass(frozen=True)
 class NpuOptions:
     """How to lower. What to lower for is the NpuConfig.
 
-    resident       weights are loaded once, in the prologue; None: where they fit beside all tensors
+    resident       weights are loaded once, in the prologue; None: where the scratchpad is large
+                   (RESIDENT_FROM) and they fit beside all tensors
     skip           activations at the zero point take no slot
     intermediates  "sram", or "dram": every tensor goes through the arena, for comparison
     keep           every tensor keeps its bytes to the end of a run, for tests
     """
 
-    resident: bool | None = False
+    resident: bool | None = None
     skip: bool = True
     intermediates: str = "sram"
     keep: bool = False
@@ -84,8 +89,12 @@ def lower_npu(
 ) -> LoweredNpu:
     """Raises DoesNotFit when a step needs more than the whole scratchpad."""
     options = options or NpuOptions()
-    if options.resident is not None:
-        return _lowered(plan, config, options, options.resident)
+    if options.intermediates not in ("sram", "dram"):
+        raise BadInput(
+            f"intermediates {options.intermediates!r}: 'sram' or 'dram' is allowed")
+    large = config.scratchpad_bytes >= RESIDENT_FROM
+    if options.resident is not None or not large:
+        return _lowered(plan, config, options, bool(options.resident))
     try:
         return _lowered(plan, config, options, True)
     except DoesNotFit:

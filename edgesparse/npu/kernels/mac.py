@@ -192,9 +192,10 @@ class MacKernel(Kernel):
             return ()
         one = g.out_h * g.out_w == 1 and g.kernel_h == 1 and g.dilation_w == 1
         if not one or self.lanewise or self._by_blocks:
-            raise NotOnNpu("a slice of its weights is too large to be loaded at once")
-        return tuple(
+            return ()  # it fits or it does not
+        parts = tuple(
             parts_of_slice(self.number, s, config.lanes, most // 2) for s in slices)
+        return parts if all(parts) else ()
 
     def _check(self) -> None:
         g, step = self.geometry, self.setting.step
