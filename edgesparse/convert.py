@@ -52,7 +52,7 @@ class Options:
     seed: int = 0
     stream: StreamOptions | None = None
     npu_fusion: str = "full"
-    npu: NpuOptions = NpuOptions()
+    npu: NpuOptions | None = None
     dump_after: Collection[str] = ()
     dump: Callable[[str, str], None] | None = None
 

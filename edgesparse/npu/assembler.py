@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from edgesparse.errors import DoesNotFit
 from edgesparse.npu.isa import (
     DMA_CHANNELS,
-    INSTRUCTION_BYTES,
     LOOP_BODY,
     LOOP_DEPTH,
     NPOS_MAX,
@@ -29,7 +28,6 @@ from edgesparse.target import NpuConfig
 Dims = Sequence[tuple[int, int]]
 """(stride, count) of a stream, the fastest first."""
 BY_OP: dict[Op, Instruction] = {row.op: row for row in TABLE}
-SLOTS = ("a", "b", "c", "i0", "i1", "i2")
 PACKED = struct.Struct("<BBBBIII")
 DEFAULTS: dict[Config, int] = {
     **dict.fromkeys(Config, 0), Config.NPOS: 1, Config.COLS: 1, Config.ROWLEN: 1,
@@ -91,7 +89,7 @@ class Assembler:
         low, high = self._range(kind)
         if not low <= value <= high:
             raise DoesNotFit(
-                f"{op.name} {name} = {value}: {low} to {high} is allowed on {self.config.name}")
+                f"{op.name} {name} = {value}: {low} to {high} is allowed")
 
     def _range(self, kind: Kind) -> tuple[int, int]:
         c, last = self.config, self._known.get(Config.NPOS, 1) - 1
@@ -134,7 +132,8 @@ class Assembler:
         """Set a stream; dimensions of one position are left away. Raises DoesNotFit."""
         used = merged(dims)
         if len(used) > STREAM_DIMS:
-            raise DoesNotFit(f"stream {register}: {len(used)} dimensions; {STREAM_DIMS} are allowed")
+            raise DoesNotFit(
+                f"stream {register}: {len(used)} dimensions; {STREAM_DIMS} are allowed")
         self.emit(Op.SET, stream=register, ring=0 if ring is None else ring + 1, address=base)
         for stride, count in used:
             self.emit(Op.STRD, stream=register, stride=stride, count=count)
@@ -190,7 +189,3 @@ def merged(dims: Dims) -> list[tuple[int, int]]:
         else:
             out.append((stride, count))
     return out
-
-
-def instruction_count(binary: bytes) -> int:
-    return len(binary) // INSTRUCTION_BYTES

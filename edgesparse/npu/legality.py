@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from edgesparse.graph.ir import Graph, Node, Tensor
 from edgesparse.mapping.draft import Draft, DraftStage
 from edgesparse.npu.kernels.base import OPERAND, aligned
-from edgesparse.npu.kernels.mac import MOST_TAPS
+from edgesparse.npu.kernels.mac_parts import MOST_TAPS
 from edgesparse.ops import History
 from edgesparse.plan import model as pm
 from edgesparse.target import NpuConfig
@@ -107,8 +107,8 @@ def one_layout(c: Candidate) -> str:
 
 def quantized(c: Candidate) -> str:
     """L5: every intermediate is int8 with a scale and zero point of its own, in registers."""
-    wrong = next((b for b in c.bodies[1 if _is_mac(c) else 0 :]
-                  if not isinstance(b, IN_REGISTERS)), None)
+    later = c.bodies[1:] if _is_mac(c) else c.bodies
+    wrong: pm.StageBody | None = next((b for b in later if not isinstance(b, IN_REGISTERS)), None)
     if _is_mac(c) and not isinstance(c.bodies[0], pm.Requant):
         wrong = c.bodies[0]
     return f"{type(wrong).__name__} leaves no int8 vector in registers" if wrong else ""

@@ -6,7 +6,7 @@ the weights of the next chunk, or of the next step, arrive while the present one
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from edgesparse.npu.assembler import Assembler
@@ -70,15 +70,11 @@ class NoRoom(Exception):
         self.step = step
 
 
-Busy = Callable[[int, int], list[tuple[int, int]]]
-"""(first step, last step) -> ranges [low, high) that tensors take in any of these steps."""
-
-
 @dataclass
 class Loader(Loads):
     """Issues the items of `entries` ahead of their use.
 
-    busy      what the tensors take
+    taken     (first step, last step, low, high) of what tensors and buffers take
     room      [low, high) of the scratchpad
     barriers  steps of the CPU: nothing may be under way there
     fixed     items that are in the scratchpad for good -> address
@@ -88,11 +84,11 @@ class Loader(Loads):
     asm: Assembler
     blobs: Blobs
     entries: Sequence[Entry]
-    busy: Busy
     room: tuple[int, int]
     barriers: Sequence[int]
     fixed: Mapping[Item, int] = field(default_factory=dict)
     late: frozenset[int] = frozenset()
+    taken: Sequence[tuple[int, int, int, int]] = ()
     step: int = 0
     writes: list[tuple[int, int, int]] = field(default_factory=list)
     """(step, low, high) of every load, for whoever asks what survives."""
@@ -150,7 +146,8 @@ class Loader(Loads):
     def _free(self, item: Item) -> int | None:
         """The highest free address for an item until its step; None: there is none."""
         low, high = self.room
-        taken = self.busy(self.step, max(item.step, self.step))
+        taken = [(a, b) for first, last, a, b in self.taken
+                 if first <= item.step and last >= self.step]
         taken += [(e.address, e.address + e.item.size)
                   for e in self.entries if e.address >= 0]
         top = high

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 from edgesparse.npu.assembler import Assembler
+from edgesparse.npu.fit import Fitted, regions_of, step_grid, temp_shape
+from edgesparse.npu.homes import Home, Map, RingPlace, ring_layout
 from edgesparse.npu.isa import Config, Op
 from edgesparse.npu.kernels.base import (
     OUT,
@@ -12,6 +15,7 @@ from edgesparse.npu.kernels.base import (
     Need,
     Piece,
     Region,
+    Role,
     X,
     on_grid,
     over_positions,
@@ -19,35 +23,33 @@ from edgesparse.npu.kernels.base import (
 )
 from edgesparse.npu.layout import Layout
 from edgesparse.npu.loader import Loader
-from edgesparse.npu.scratchpad import (
-    Fitted,
-    Home,
-    Map,
-    RingPlace,
-    regions_of,
-    ring_layout,
-    space_grid,
-    temp_shape,
-)
-from edgesparse.plan import model as pm
 from edgesparse.plan.npu_model import BlobPart
 
+Views = dict[tuple[int, Role], Layout]
 Params = dict[tuple[BlobPart, int], int]
+
+
+@dataclass(frozen=True)
+class Frame:
+    """What the code of all steps shares."""
+
+    map: Map
+    fitted: Fitted
+    rings: Mapping[int, RingPlace]
+    loader: Loader
+    asm: Assembler
 
 
 class StepCode:
     """Emits one step that the NPU runs."""
 
-    def __init__(
-        self, space: Map, fitted: Fitted, loader: Loader, asm: Assembler,
-        rings: dict[int, RingPlace], step: int,
-    ) -> None:
-        self.map, self.fitted, self.loader, self.asm = space, fitted, loader, asm
-        self.rings, self.step = rings, step
-        self.work = fitted.works[step]
+    def __init__(self, frame: Frame, step: int) -> None:
+        self.map, self.fitted, self.loader = frame.map, frame.fitted, frame.loader
+        self.asm, self.rings, self.step = frame.asm, frame.rings, step
+        self.work = frame.fitted.works[step]
         self.kernel = self.work.kernel
-        self.plan = space.plan
-        self.grid = space_grid(space, self.work)
+        self.plan = frame.map.plan
+        self.grid = step_grid(frame.map, self.work)
         self.params: Params = {}
 
     def emit(self) -> None:
@@ -56,13 +58,16 @@ class StepCode:
         for home in homes:
             if home.load == self.step:
                 self._fetch(home)
+        regions = regions_of(kernel, self.work.tile, self.grid)
+        # The first tile's transfers go before those of the weights: the kernel waits for both.
+        views = self._early_views(regions[0])
         loader.begin(self.step)
         if kernel.params is not None:
             self.params = _by_part(loader.acquire(kernel.params))
         loader.wait_loads()
         filled = self._fill_halo()
-        for region in regions_of(kernel, self.work.tile, self.grid):
-            self._region(region, filled)
+        for i, region in enumerate(regions):
+            self._region(region, filled, views if i == 0 else {})
         if kernel.params is not None:
             loader.release(kernel.params)
         self._advance()
@@ -136,10 +141,19 @@ class StepCode:
 
     # ---- parts
 
-    def _region(self, region: Region, filled: bool) -> None:
-        views = {}
+    def _early_views(self, region: Region) -> Views:
+        """Of the tensors that are fetched, for the first region."""
+        return {(need.tensor, need.role): self._temp(need, region)
+                for need in self.work.staged if not need.writes and not self._resident(need)}
+
+    def _resident(self, need: Need) -> bool:
+        return self.map.home(self.step, need.tensor, need.writes).resident
+
+    def _region(self, region: Region, filled: bool, early: Views) -> None:
+        views = dict(early)
         for need in self.kernel.needs:
-            views[need.tensor, need.role] = self._view(need, region)
+            if (need.tensor, need.role) not in views:
+                views[need.tensor, need.role] = self._view(need, region)
         self.loader.wait_loads()
         self.loader.wait_stores()
         self.kernel.emit(
@@ -170,7 +184,7 @@ class StepCode:
 
     def _temp(self, need: Need, region: Region) -> Layout:
         """A staged tensor's buffer, fetched if the kernel reads it; addresses are the tensor's."""
-        address = self.fitted.temps[self.step][self.work.staged.index(need)]
+        address, _ = self.fitted.temps[self.step][self.work.staged.index(need)]
         place = self.plan.tensors[need.tensor].place
         rows, cols, pitch = temp_shape(need, region, place)
         y, x = self._first(need, region)
@@ -202,20 +216,15 @@ class StepCode:
         rows, cols = inside_y[1] - inside_y[0], inside_x[1] - inside_x[0]
         home = self.map.home(self.step, need.tensor, need.writes)
         if home.resident:
-            self._copy_in(self._on_its_grid(home, need, view), view,
-                          Region(*inside_y, *inside_x))
+            source = self.map.layout(self.step, need).grid(view.rows, view.cols)
+            assert source is not None, "its storage has a halo of another shape"
+            self._copy_in(source, view, Region(*inside_y, *inside_x))
             return
         first = inside_y[0] * view.cols + inside_x[0]
         self.loader.fetch_rows(
             place.offset + first * place.pitch, view.at(inside_y[0], inside_x[0]),
             (cols - 1) * place.pitch + place.channels,
             (rows, view.cols * place.pitch, view.row_pitch))
-
-    def _on_its_grid(self, home: Home, need: Need, view: Layout) -> Layout:
-        found = self.map.layout(self.step, need).grid(view.rows, view.cols)
-        assert found is not None, "its storage has a halo of another shape"
-        del home
-        return found
 
     def _copy_in(self, source: Layout, target: Layout, region: Region) -> None:
         """Scratchpad -> buffer, by vectors."""
@@ -256,8 +265,7 @@ class StepCode:
                 place.channels, (region.cols, place.pitch, view.col_pitch))
 
 
-def _by_part(addresses: object) -> Params:
+def _by_part(addresses: Mapping[Piece, int]) -> Params:
     """Part and index of each piece -> its address."""
-    assert isinstance(addresses, dict)
-    return {(p.blob.part, p.blob.index): a for p, a in addresses.items() if isinstance(p, Piece)}
+    return {(p.blob.part, p.blob.index): a for p, a in addresses.items()}
 

@@ -1,4 +1,4 @@
-"""What every kernel is: the tensors it needs and how far it reaches, the vectors it loads, its code."""
+"""What every kernel is: the tensors it needs, how far it reaches, what it loads, its code."""
 
 from __future__ import annotations
 

@@ -91,7 +91,8 @@ class CopyKernel(Kernel):
         inner = list(dims)
         lead: list[Dim] = [(-(-lanes // step), step, step)]
         outer: list[Dim] = []
-        while max(len(merged([(d[i], d[0]) for d in (*lead, *inner)])) for i in (1, 2)) > STREAM_DIMS:
+        while any(len(merged([(d[i], d[0]) for d in (*lead, *inner)])) > STREAM_DIMS
+                  for i in (1, 2)):
             outer.append(inner.pop())
         boxes = 1
         for d in outer:

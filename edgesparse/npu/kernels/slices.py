@@ -1,11 +1,11 @@
-"""Weights as the MAC instructions read them: slices of L rows, in chunks that are loaded together."""
+"""Weights as the MAC instructions read them: slices of L rows, in chunks loaded together."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from edgesparse.npu.isa import Index
+from edgesparse.npu.isa import M_SHIFT, N_SHIFT, WIDE_COLUMNS, Index
 from edgesparse.npu.kernels.base import Item, NotOnNpu, Piece, Setting
 from edgesparse.plan import model as pm
 from edgesparse.plan.npu_model import BlobPart, NpuBlob
@@ -13,8 +13,6 @@ from edgesparse.sparsity.formats.lanes import Packing
 
 CHUNK_BYTES = 2048
 """A chunk has at least so many bytes of weights, or all: fewer transfers, yet loads overlap."""
-WIDE_COLUMNS = 1 << 9
-N_SHIFT, M_SHIFT = 16, 24
 
 
 @dataclass(frozen=True)
