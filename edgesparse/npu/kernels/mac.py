@@ -207,12 +207,8 @@ class _Run:
         for part in parts:
             addresses = self.code.loads.acquire(part.item)
             asm.stream(WEIGHTS, addresses[part.values])
-            if part.index is not None:
-                asm.stream(INDEX, addresses[part.index])
-                self._x_stream()
-            else:
-                self._x_stream(part.first)
-                asm.configure(COLS=part.steps, ROWLEN=part.steps)
+            self._x_stream(part.first)
+            asm.configure(COLS=part.steps, ROWLEN=part.steps)
             self._mac(replace(s, steps=part.steps))
             self.code.loads.release(part.item)
         self.k.parts.requant.emit(asm, 0)

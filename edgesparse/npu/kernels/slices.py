@@ -131,34 +131,27 @@ def _chunk(step: int, slices: tuple[Slice, ...]) -> Chunk:
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """Steps [first, first + steps) of a slice that is too large to be loaded at once."""
+    """Columns [first, first + steps) of a dense slice that is too large to be loaded at once."""
 
     first: int
     steps: int
     item: Item
     values: Piece
-    index: Piece | None
 
 
 def parts_of_slice(step: int, s: Slice, lanes: int, most: int) -> tuple[Part, ...]:
-    """Cut the steps of a slice into parts of at most `most` bytes of weights.
+    """Cut the columns of a slice into parts of at most `most` bytes of weights.
 
-    None where the encoding has no address for a step in its middle.
+    None for sparse weights: their column numbers are those of the whole slice.
     """
-    per_step = s.index[1] // s.steps if s.index[1] else 0
-    if s.share < lanes or s.format not in (Index.DENSE, Index.COLUMNS8, Index.COLUMNS16):
+    if s.format != Index.DENSE or s.share < lanes:
         return ()
-    unit, found = most // lanes // 2 * 2, []
+    unit, found = most // lanes, []
     for first in range(0, s.steps, unit):
         count = min(unit, s.steps - first)
         values = Piece(NpuBlob(step=step, index=s.group, part=BlobPart.VALUES),
                        s.values[0] + first * lanes, count * lanes)
-        index = None
-        if per_step:
-            index = Piece(NpuBlob(step=step, index=s.group, part=BlobPart.INDEX),
-                          s.index[0] + first * per_step, count * per_step + count * per_step % 2)
-        kept = tuple(p for p in (values, index) if p is not None)
-        found.append(Part(first, count, Item(step, kept), values, index))
+        found.append(Part(first, count, Item(step, (values,)), values))
     return tuple(found)
 
 
