@@ -88,10 +88,10 @@ class Fitted:
     temps: Mapping[int, tuple[tuple[int, int], ...]]
 
 
-def fit(space: Map, low: int, high: int, preload: bool) -> Fitted:
+def fit(space: Map, low: int, high: int, preload: frozenset[int]) -> Fitted:
     """Place everything in [low, high) of the scratchpad.
 
-    preload  weights are loaded elsewhere: steps need no room for them
+    preload  steps whose weights are loaded elsewhere: they need no room for them
     Raises StepTooLarge when a step does not fit even with everything else in the arena.
     """
     works = {step: Work(kernel) for step, kernel in space.kernels.items()}
@@ -113,13 +113,13 @@ def fit(space: Map, low: int, high: int, preload: bool) -> Fitted:
     return Fitted(homes, works, temps)
 
 
-def _buffers(space: Map, works: Mapping[int, Work], preload: bool) -> list[Buffer]:
+def _buffers(space: Map, works: Mapping[int, Work], preload: frozenset[int]) -> list[Buffer]:
     found = [Buffer(f"home {n}", max(h.size, 1), h.first, h.last)
              for n, h in space.homes.items() if h.resident]
     for step, work in works.items():
         for i, need in enumerate(work.staged):
             found.append(Buffer(f"temp {step} {i}", _temp_bytes(space, work, need), step, step))
-        if not preload and (size := reserve_bytes(work)):
+        if step not in preload and (size := reserve_bytes(work)):
             found.append(Buffer(f"load {step}", size, step, step))
     return found
 
@@ -149,7 +149,7 @@ def step_grid(space: Map, work: Work) -> tuple[int, int]:
 
 
 def _relieve(
-    space: Map, works: dict[int, Work], buffers: list[Buffer], room: int, preload: bool
+    space: Map, works: dict[int, Work], buffers: list[Buffer], room: int, preload: frozenset[int]
 ) -> None:
     """Make the fullest step need less: fewer chunks ahead, smaller tiles, a tensor to the arena."""
     def load(step: int) -> int:

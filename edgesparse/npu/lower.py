@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
-from edgesparse.errors import BadInput, DoesNotFit
+from edgesparse.errors import BadInput
 from edgesparse.npu.assembler import Assembler
 from edgesparse.npu.fit import Fitted, StepTooLarge, fit, regions_of, step_grid
 from edgesparse.npu.homes import Map, ring_places
@@ -30,8 +30,8 @@ RESIDENT_FROM = 1 << 20
 class NpuOptions:
     """How to lower. What to lower for is the NpuConfig.
 
-    resident       weights are loaded once, in the prologue; None: where the scratchpad is large
-                   (RESIDENT_FROM) and they fit beside all tensors
+    resident       weights are loaded once, in the prologue, as far as they fit beside the tensors;
+                   None: only where the scratchpad is large (RESIDENT_FROM)
     skip           activations at the zero point take no slot
     intermediates  "sram", or "dram": every tensor goes through the arena, for comparison
     keep           every tensor keeps its bytes to the end of a run, for tests
@@ -47,47 +47,81 @@ class NpuOptions:
 class LoweredNpu:
     """The program and what there is to say about it.
 
-    host     (step, why the CPU runs it)
-    spilled  (tensor, its bytes) of what did not fit and goes through the arena
+    host      (step, why the CPU runs it)
+    spilled   (tensor, its bytes) of what did not fit and goes through the arena
+    resident  steps whose weights are loaded in the prologue
     """
 
     npu: Npu
     placements: tuple[Placement, ...]
     host: tuple[tuple[int, str], ...]
     spilled: tuple[tuple[int, int], ...]
-    resident: bool
+    resident: frozenset[int]
     report: tuple[str, ...]
 
 
 def lower_npu(
     plan: pm.PlanModel, config: NpuConfig, options: NpuOptions | None = None
 ) -> LoweredNpu:
-    """Raises DoesNotFit when a step needs more than the whole scratchpad."""
+    """Raises BadInput for an option that is not known."""
     options = options or NpuOptions()
     if options.intermediates not in ("sram", "dram"):
         raise BadInput(
             f"intermediates {options.intermediates!r}: 'sram' or 'dram' is allowed")
-    large = config.scratchpad_bytes >= RESIDENT_FROM
-    if options.resident is not None or not large:
-        return _lowered(plan, config, replace(options, resident=bool(options.resident)))
-    try:
-        return _lowered(plan, config, replace(options, resident=True))
-    except DoesNotFit:
-        return _lowered(plan, config, replace(options, resident=False))
+    wanted = options.resident
+    if wanted is None:
+        wanted = config.scratchpad_bytes >= RESIDENT_FROM
+    job = _Job(plan, config, options)
+    if not wanted:
+        return _lowered(job, frozenset())
+    for steps in _resident_choices(job):
+        try:
+            return _lowered(job, steps)
+        except _TooMuchResident:
+            continue
+    return _lowered(job, frozenset())
 
 
-def _lowered(plan: pm.PlanModel, config: NpuConfig, options: NpuOptions) -> LoweredNpu:
+@dataclass(frozen=True)
+class _Job:
+    plan: pm.PlanModel
+    config: NpuConfig
+    options: NpuOptions
+
+
+class _TooMuchResident(Exception):
+    """Resident weights leave too little room to the tensors."""
+
+
+def _resident_choices(job: _Job) -> Iterator[frozenset[int]]:
+    """Steps whose weights might stay: all, then as many bytes as may fit, the largest first."""
+    kernels, _ = _kernels(job, {}, frozenset(range(len(job.plan.steps))))
+    sizes = {s: sum(item.size for item in _items(k)) for s, k in kernels.items()}
+    yield frozenset(sizes)
+    room = job.config.scratchpad_bytes
+    while room := room * 7 // 8 if room > 512 else 0:
+        left, chosen = room, []
+        for step in sorted(sizes, key=lambda s: (-sizes[s], s)):
+            if sizes[step] <= left:
+                chosen.append(step)
+                left -= sizes[step]
+        yield frozenset(chosen)
+
+
+def _items(kernel: Kernel) -> tuple[Item, ...]:
+    return (*((kernel.params,) if kernel.params else ()), *kernel.chunks())
+
+
+def _lowered(job: _Job, resident: frozenset[int]) -> LoweredNpu:
     """Lower; steps that turn out too large go to the CPU, and crowded ones load late."""
     cpu: dict[int, str] = {}
     late: frozenset[int] = frozenset()
     while True:
         try:
-            return _Lowering(plan, config, options, cpu).run(late)
+            return _Lowering(job, resident, cpu).run(late)
         except StepTooLarge as too_large:
-            if options.resident:
-                raise DoesNotFit(
-                    "the weights leave too little of the scratchpad to the tensors: "
-                    + too_large.reason) from too_large
+            if resident:
+                raise _TooMuchResident from too_large
             cpu[too_large.step] = too_large.reason
             late = frozenset()
         except NoRoom as crowded:
@@ -97,12 +131,11 @@ def _lowered(plan: pm.PlanModel, config: NpuConfig, options: NpuOptions) -> Lowe
 
 
 class _Lowering:
-    def __init__(
-        self, plan: pm.PlanModel, config: NpuConfig, options: NpuOptions, cpu: Mapping[int, str]
-    ) -> None:
-        """options.resident is decided; cpu: steps that have turned out too large, and why."""
-        self.plan, self.config, self.resident = plan, config, bool(options.resident)
-        self.kernels, self.reasons = _kernels(plan, config, options, cpu)
+    def __init__(self, job: _Job, resident: frozenset[int], cpu: Mapping[int, str]) -> None:
+        """cpu: steps that have turned out too large, and why."""
+        plan, config, options = job.plan, job.config, job.options
+        self.plan, self.config, self.resident = plan, config, resident
+        self.kernels, self.reasons = _kernels(job, cpu, resident)
         rings = frozenset(
             plan.tensors[t].place.ring for s, k in self.kernels.items() for t in _touched(plan, s)
             if plan.tensors[t].place.ring >= 0)
@@ -138,17 +171,13 @@ class _Lowering:
     def _fixed(self, low: int) -> dict[Item, int]:
         """Addresses of everything that is loaded in the prologue, from the top down."""
         fixed: dict[Item, int] = {}
-        if not self.resident:
-            return fixed
         at = self.config.scratchpad_bytes
-        for kernel in self.kernels.values():
-            for item in (*((kernel.params,) if kernel.params else ()), *kernel.chunks()):
+        for step, kernel in self.kernels.items():
+            for item in _items(kernel) if step in self.resident else ():
                 at = (at - item.size) & ~15
                 fixed[item] = at
         if at < low:
-            raise DoesNotFit(
-                f"the weights take {self.config.scratchpad_bytes - at:,} bytes of a scratchpad of "
-                f"{self.config.scratchpad_bytes:,}; convert without resident weights")
+            raise _TooMuchResident
         return fixed
 
     def _prologue(self, fixed: Mapping[Item, int]) -> None:
@@ -168,8 +197,10 @@ class _Lowering:
     def _entries(self, fitted: Fitted) -> list[Entry]:
         """Everything that is loaded during a run, in the order of use."""
         entries: list[Entry] = []
-        for work in () if self.resident else fitted.works.values():
+        for step, work in fitted.works.items():
             kernel = work.kernel
+            if step in self.resident:
+                continue
             if kernel.params:
                 entries.append(Entry(kernel.params, 1))
             count = len(regions_of(kernel, work.tile, step_grid(self.map, work)))
@@ -197,17 +228,18 @@ def _touched(plan: pm.PlanModel, step: int) -> tuple[int, ...]:
 
 
 def _kernels(
-    plan: pm.PlanModel, config: NpuConfig, options: NpuOptions, cpu: Mapping[int, str]
+    job: _Job, cpu: Mapping[int, str], resident: frozenset[int]
 ) -> tuple[dict[int, Kernel], tuple[tuple[int, str], ...]]:
     """The kernel of every step that has one; for the others the reason why not."""
+    plan = job.plan
     kernels: dict[int, Kernel] = {}
     reasons: dict[int, str] = dict(cpu)
     for number in range(len(plan.steps)):
         if number in cpu:
             continue
         try:
-            kernels[number] = kernel_for(
-                Setting(plan, number, config, skip=options.skip, whole=bool(options.resident)))
+            kernels[number] = kernel_for(Setting(
+                plan, number, job.config, skip=job.options.skip, whole=number in resident))
         except NotOnNpu as reason:
             reasons[number] = str(reason)
     # A ring stands in one place: where one step is on the CPU, so are all that touch its rings.
