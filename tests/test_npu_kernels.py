@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from edgesparse.graph.ir import Array
-from edgesparse.npu.lower import NpuOptions
+from edgesparse.npu.lower import NpuOptions, lower_npu
 from edgesparse.plan import model as pm
 from edgesparse.quantize.fixedpoint import Rounding
+from edgesparse.runtime.npu import NpuKnobs
 from npu_run import (
     Checked,
     Form,
@@ -20,6 +21,7 @@ from npu_run import (
     dense,
     in_lanes,
     lower_and_check,
+    machine_of,
     n_of_m,
 )
 from plan_builder import PlanBuilder, add, mac, requant, scaled, stored, values
@@ -302,3 +304,24 @@ def test_a_step_that_does_not_fit_at_all_is_the_cpus(rng: np.random.Generator) -
     checked = lower_and_check(plan, config(scratchpad_bytes=4096))
     assert [step for step, _ in checked.lowered.host] == [0]
     assert "bytes of scratchpad" in checked.lowered.host[0][1]
+
+
+def test_the_bound_is_exact_where_no_activation_is_zero(rng: np.random.Generator) -> None:
+    """A zero point that no input has: skipping finds nothing, and costs a cycle at most."""
+    b = PlanBuilder()
+    x, y = b.input(9, 24, zero_point=-128), b.output(9, 40)
+    w = sparse(rng, 40, 24)
+    b.tail(mac(stored(w), w, np.zeros(40, int), -128, in_w=9, out_w=9), x, y,
+           requant(np.full(40, 0.001), 0))
+    plan = in_lanes(b.plan())
+    cycles = []
+    for skip in (True, False):
+        lowered = lower_npu(plan, config(), NpuOptions(skip=skip))
+        machine = machine_of(plan, lowered, config())
+        arena = rng.integers(-127, 128, plan.arena_bytes).astype(np.int8)
+        found = machine.run(arena.copy()).counters
+        assert found["mac_skip_a"] == 0
+        assert machine.run(arena, NpuKnobs(bound=True)).counters["cycles"] == found["cycles"]
+        cycles.append((found["cycles"], found["mac_cyc"]))
+    macs = 3 * 2  # slices, groups of up to 8 positions
+    assert 0 <= cycles[0][1] - cycles[1][1] <= macs
