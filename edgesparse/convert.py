@@ -17,7 +17,8 @@ from edgesparse.mapping.lower import lower
 from edgesparse.mapping.lowered import Fusion
 from edgesparse.mapping.memory import MemoryPlan
 from edgesparse.mapping.weights import policy_of
-from edgesparse.npu.lower import LoweredNpu, NpuOptions, lower_npu
+from edgesparse.npu.lower import LoweredNpu, lower_npu
+from edgesparse.npu.options import NpuOptions
 from edgesparse.ops.history import History
 from edgesparse.passes.pipeline import CANONICAL, INT8, run_passes
 from edgesparse.plan.interpret import Interpreter

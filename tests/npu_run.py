@@ -14,7 +14,8 @@ from edgesparse.graph.ir import Array
 from edgesparse.npu.blobs import blob_bytes
 from edgesparse.npu.isa import Space
 from edgesparse.npu.layout import Layout
-from edgesparse.npu.lower import LoweredNpu, NpuOptions, lower_npu
+from edgesparse.npu.lower import LoweredNpu, lower_npu
+from edgesparse.npu.options import NpuOptions
 from edgesparse.plan import model as pm
 from edgesparse.plan.interpret import Interpreter
 from edgesparse.plan.write import write_plan

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from edgesparse.graph.ir import Array
-from edgesparse.npu.lower import NpuOptions, lower_npu
+from edgesparse.npu.lower import lower_npu
+from edgesparse.npu.options import NpuOptions
 from edgesparse.plan import model as pm
 from edgesparse.quantize.fixedpoint import Rounding
 from edgesparse.runtime.npu import NpuKnobs

@@ -10,7 +10,7 @@ import pytest
 
 from edgesparse.convert import Conversion, Options, convert_model
 from edgesparse.graph.ir import Array
-from edgesparse.npu.lower import NpuOptions
+from edgesparse.npu.options import NpuOptions
 from edgesparse.plan.interpret import Interpreter
 from edgesparse.runtime.session import Session
 from edgesparse.streaming.plan import StreamOptions

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from edgesparse.npu.kernels import NotOnNpu, Setting, kernel_for
-from edgesparse.npu.lower import NpuOptions
+from edgesparse.npu.options import NpuOptions
 from edgesparse.plan import model as pm
 from npu_run import bitmask, columns, config, dense, in_lanes, lower_and_check, n_of_m
 from random_plans import Grower, random_plan

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from edgesparse.errors import BadInput
-from edgesparse.npu.lower import NpuOptions, lower_npu
+from edgesparse.npu.lower import lower_npu
+from edgesparse.npu.options import NpuOptions
 from edgesparse.npu.storage import Storages
 from edgesparse.plan import model as pm
 from npu_run import config, in_lanes, lower_and_check

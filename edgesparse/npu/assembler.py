@@ -29,6 +29,8 @@ Dims = Sequence[tuple[int, int]]
 """(stride, count) of a stream, the fastest first."""
 BY_OP: dict[Op, Instruction] = {row.op: row for row in TABLE}
 PACKED = struct.Struct("<BBBBIII")
+RUN_ON = 1 << 20
+"""Count of a stream's dimension that has no end."""
 DEFAULTS: dict[Config, int] = {
     **dict.fromkeys(Config, 0), Config.NPOS: 1, Config.COLS: 1, Config.ROWLEN: 1,
     Config.COLPITCH: 1, Config.DROWS: 1, Config.QMIN: -128, Config.QMAX: 127,
@@ -61,6 +63,8 @@ class Assembler:
     _touched: list[dict[Config, list[int]]] = field(default_factory=list)
     """Per open trial of a loop body: what each register was asked to be, in order."""
     _depth: int = 0
+    _next: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """Streams that run on: (stride, address of the next use)."""
 
     def __post_init__(self) -> None:
         self.start()
@@ -68,6 +72,7 @@ class Assembler:
     def start(self) -> None:
         """A run begins here: configuration registers hold their defaults."""
         self._known = {**DEFAULTS, Config.VL: self.config.lanes}
+        self._next = {}
 
     def binary(self) -> bytes:
         return b"".join(word.packed() for word in self.words)
@@ -134,9 +139,19 @@ class Assembler:
         if len(used) > STREAM_DIMS:
             raise DoesNotFit(
                 f"stream {register}: {len(used)} dimensions; {STREAM_DIMS} are allowed")
+        self._next.pop(register, None)
         self.emit(Op.SET, stream=register, ring=0 if ring is None else ring + 1, address=base)
         for stride, count in used:
             self.emit(Op.STRD, stream=register, stride=stride, count=count)
+
+    def run_on(self, register: int, base: int, stride: int, uses: int) -> None:
+        """A stream of `uses` addresses, `stride` apart; nothing to set where the last one ended.
+
+        The uses must follow before the stream is set again.
+        """
+        if self._next.get(register) != (stride, base):
+            self.stream(register, base, [(stride, RUN_ON)])
+        self._next[register] = (stride, base + uses * stride)
 
     # ---- loops
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from edgesparse.errors import DoesNotFit
 from edgesparse.npu.kernels.base import Kernel, Need, NotOnNpu, common_grid
 from edgesparse.npu.layout import Image, Layout, Pads
+from edgesparse.npu.options import NpuOptions
 from edgesparse.npu.storage import Storage, Storages
 from edgesparse.plan import model as pm
 from edgesparse.target import NpuConfig
@@ -87,18 +88,17 @@ class Map:
     """The homes of all storages of a plan, planned for a machine.
 
     kernels  step -> its kernel; steps that are missing run on the CPU
-    keep     every tensor stays to the end, for tests
-    dram     all tensors stay in the arena
+    merged   steps that are done by the kernel of the step before them
     """
 
     def __init__(
         self, plan: pm.PlanModel, kernels: Mapping[int, Kernel], config: NpuConfig,
-        *, keep: bool = False, dram: bool = False,
+        merged: frozenset[int], options: NpuOptions,
     ) -> None:
         self.plan, self.kernels, self.config = plan, kernels, config
         self.storages = Storages(plan)
-        self.keep = keep
-        self.homes = {s.number: self._home(s, dram) for s in self.storages.all}
+        self.options, self.merged = options, merged
+        self.homes = {s.number: self._home(s) for s in self.storages.all}
         self._settle_images()
 
     # ---- queries
@@ -137,13 +137,14 @@ class Map:
 
     # ---- homes
 
-    def _home(self, storage: Storage, dram: bool) -> Home:
+    def _home(self, storage: Storage) -> Home:
         own = [a for a in storage.accesses if a.step in self.kernels]
         if not own:
             return Home(storage, None, False, None, None, 0, -1)
-        outside = [a for a in storage.accesses if a.step not in self.kernels]
+        outside = [a for a in storage.accesses
+                   if a.step not in self.kernels and a.step not in self.merged]
         load, store = None, None
-        possible = not dram
+        possible = self.options.intermediates != "dram"
         if (written := [a.step for a in outside if a.writes]):
             load = min(a.step for a in own)
             possible &= max(written) < load and not any(a.writes for a in own)
@@ -155,7 +156,7 @@ class Map:
         first, last = min(a.step for a in own), max(a.step for a in own)
         if store is not None:
             last = max(last, store + 1)
-        if self.keep:
+        if self.options.keep:
             last = len(self.plan.steps)
         # Rows whose width differs from step to step have no common image.
         possible &= all(self._plain(a.tensor) for a in own)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from edgesparse.npu.assembler import Assembler
 from edgesparse.npu.isa import Op, Space
 from edgesparse.npu.kernels.base import Item, Loads, Piece, aligned
-from edgesparse.plan.npu_model import NpuBlob
+from edgesparse.plan.npu_model import BlobPart, NpuBlob
 
 CHANNELS = range(6)
 LOAD, STORE = 6, 7
@@ -49,9 +49,32 @@ class Blobs:
 def load_item(asm: Assembler, blobs: Blobs, item: Item, address: int, channel: int) -> None:
     """Issue the transfers of an item."""
     for piece, at in addresses_in(item, address).items():
-        number = blobs.number(piece.blob)
-        asm.emit(Op.DMA, channel=channel, space=Space.FLASH_READ, blob=number & 0xFF,
-                 external=piece.offset, address=at, bytes=piece.size | (number >> 8) << 24)
+        load_piece(asm, blobs, piece, (at, channel))
+
+
+def load_piece(asm: Assembler, blobs: Blobs, piece: Piece, to: tuple[int, int]) -> None:
+    """to: (address, channel)."""
+    number, (address, channel) = blobs.number(piece.blob), to
+    asm.emit(Op.DMA, channel=channel, space=Space.FLASH_READ, blob=number & 0xFF,
+             external=piece.offset, address=address, bytes=piece.size | (number >> 8) << 24)
+
+
+def side_by_side(pieces: Sequence[Piece], lanes: int) -> tuple[dict[Piece, int], int]:
+    """(offset of each piece, bytes in all): the vectors of a kind one after the other.
+
+    Slice follows slice across the steps, so that one stream may run on through many of them.
+    """
+    units = {BlobPart.BIAS: 4 * lanes, BlobPart.MULTIPLIER: 4 * lanes, BlobPart.SHIFT: lanes,
+             BlobPart.VALUES: lanes, BlobPart.INDEX: 2}
+    offsets: dict[Piece, int] = {}
+    at = 0
+    for part in (*units, *(p for p in BlobPart if p not in units)):
+        at = aligned(at)
+        for piece in dict.fromkeys(p for p in pieces if p.blob.part is part):
+            offsets[piece] = at
+            unit = units.get(part, 1)
+            at += -(-piece.size // unit) * unit
+    return offsets, aligned(at)
 
 
 def addresses_in(item: Item, address: int) -> dict[Piece, int]:
@@ -77,7 +100,7 @@ class Loader(Loads):
     taken     (first step, last step, low, high) of what tensors and buffers take
     room      [low, high) of the scratchpad
     barriers  steps of the CPU: nothing may be under way there
-    fixed     items that are in the scratchpad for good -> address
+    fixed     pieces that are in the scratchpad for good -> address
     late      steps whose items are not loaded before the step
     """
 
@@ -86,7 +109,7 @@ class Loader(Loads):
     entries: Sequence[Entry]
     room: tuple[int, int]
     barriers: Sequence[int]
-    fixed: Mapping[Item, int] = field(default_factory=dict)
+    fixed: Mapping[Piece, int] = field(default_factory=dict)
     late: frozenset[int] = frozenset()
     taken: Sequence[tuple[int, int, int, int]] = ()
     step: int = 0
@@ -101,8 +124,8 @@ class Loader(Loads):
         self.pump()
 
     def acquire(self, item: Item) -> Mapping[Piece, int]:
-        if item in self.fixed:
-            return addresses_in(item, self.fixed[item])
+        if self._is_fixed(item):
+            return {piece: self.fixed[piece] for piece in item.pieces}
         if item not in self._held:
             entry = next(e for e in self.entries if not e.acquired)
             assert entry.item is item, "items are used in another order than announced"
@@ -117,13 +140,16 @@ class Loader(Loads):
         return addresses_in(item, entry.address)
 
     def release(self, item: Item) -> None:
-        if item in self.fixed:
+        if self._is_fixed(item):
             return
         entry = self._held[item]
         entry.uses -= 1
         if not entry.uses:
             del self._held[item]
             entry.address = -1
+
+    def _is_fixed(self, item: Item) -> bool:
+        return all(piece in self.fixed for piece in item.pieces)
 
     def pump(self) -> None:
         """Issue what comes next, while there is room and a free channel."""

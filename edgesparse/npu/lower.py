@@ -13,8 +13,9 @@ from edgesparse.npu.fit import Fitted, StepTooLarge, fit, regions_of, step_grid
 from edgesparse.npu.homes import Map, ring_places
 from edgesparse.npu.isa import Op
 from edgesparse.npu.kernels import Kernel, NotOnNpu, Setting, kernel_for
-from edgesparse.npu.kernels.base import Item
-from edgesparse.npu.loader import Blobs, Entry, Loader, NoRoom, load_item
+from edgesparse.npu.kernels.base import Item, Piece
+from edgesparse.npu.loader import Blobs, Entry, Loader, NoRoom, load_piece, side_by_side
+from edgesparse.npu.options import RESIDENT_FROM, NpuOptions
 from edgesparse.npu.report import Placement, placements, report, spilled, taken_ranges
 from edgesparse.npu.steps import Frame, StepCode
 from edgesparse.npu.storage import reads
@@ -22,25 +23,8 @@ from edgesparse.plan import model as pm
 from edgesparse.plan.npu_model import Npu
 from edgesparse.target import NpuConfig
 
-RESIDENT_FROM = 1 << 20
-"""Bytes of scratchpad from which weights are loaded once unless told otherwise: esn-lab."""
-
-
-@dataclass(frozen=True)
-class NpuOptions:
-    """How to lower. What to lower for is the NpuConfig.
-
-    resident       weights are loaded once, in the prologue, as far as they fit beside the tensors;
-                   None: only where the scratchpad is large (RESIDENT_FROM)
-    skip           activations at the zero point take no slot
-    intermediates  "sram", or "dram": every tensor goes through the arena, for comparison
-    keep           every tensor keeps its bytes to the end of a run, for tests
-    """
-
-    resident: bool | None = None
-    skip: bool = True
-    intermediates: str = "sram"
-    keep: bool = False
+MOST_PENDING = 32
+"""Transfers of the prologue that are under way at one time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,16 +117,17 @@ def _lowered(job: _Job, resident: frozenset[int]) -> LoweredNpu:
 class _Lowering:
     def __init__(self, job: _Job, resident: frozenset[int], cpu: Mapping[int, str]) -> None:
         """cpu: steps that have turned out too large, and why."""
-        plan, config, options = job.plan, job.config, job.options
+        plan, config = job.plan, job.config
         self.plan, self.config, self.resident = plan, config, resident
         self.kernels, self.reasons = _kernels(job, cpu, resident)
+        self.merged = _merge_appends(plan, self.kernels)
         rings = frozenset(
-            plan.tensors[t].place.ring for s, k in self.kernels.items() for t in _touched(plan, s)
+            plan.tensors[t].place.ring for s in (*self.kernels, *self.merged)
+            for t in _touched(plan, s)
             if plan.tensors[t].place.ring >= 0)
         self.rings = ring_places(plan, config, rings)
         self.asm, self.blobs = Assembler(config), Blobs()
-        self.map = Map(plan, self.kernels, config, keep=options.keep,
-                       dram=options.intermediates == "dram")
+        self.map = Map(plan, self.kernels, config, self.merged, job.options)
 
     def run(self, late: frozenset[int]) -> LoweredNpu:
         low = max((r.address + r.size for r in self.rings.values()), default=0)
@@ -168,27 +153,25 @@ class _Lowering:
 
     # ---- before the first run
 
-    def _fixed(self, low: int) -> dict[Item, int]:
-        """Addresses of everything that is loaded in the prologue, from the top down."""
-        fixed: dict[Item, int] = {}
-        at = self.config.scratchpad_bytes
-        for step, kernel in self.kernels.items():
-            for item in _items(kernel) if step in self.resident else ():
-                at = (at - item.size) & ~15
-                fixed[item] = at
+    def _fixed(self, low: int) -> dict[Piece, int]:
+        """Addresses of everything that is loaded in the prologue, at the end of the scratchpad."""
+        pieces = [piece for step, kernel in self.kernels.items() if step in self.resident
+                  for item in _items(kernel) for piece in item.pieces]
+        offsets, size = side_by_side(pieces, self.config.lanes)
+        at = self.config.scratchpad_bytes - size
         if at < low:
             raise _TooMuchResident
-        return fixed
+        return {piece: at + offset for piece, offset in offsets.items()}
 
-    def _prologue(self, fixed: Mapping[Item, int]) -> None:
+    def _prologue(self, fixed: Mapping[Piece, int]) -> None:
         asm = self.asm
         for ring in self.rings.values():
             asm.emit(Op.RING, ring=ring.number, address=ring.address, size=ring.size)
             asm.emit(Op.FILL, address=ring.address, length=ring.size,
                      value=ring.zero_point & 0xFF)
-        for i, (item, address) in enumerate(fixed.items()):
-            load_item(asm, self.blobs, item, address, 0)
-            if i % 8 == 7 or i == len(fixed) - 1:  # few enough may be pending
+        for i, (piece, address) in enumerate(fixed.items()):
+            load_piece(asm, self.blobs, piece, (address, 0))
+            if i % MOST_PENDING == MOST_PENDING - 1 or i == len(fixed) - 1:
                 asm.emit(Op.DWAIT, channel=0)
         asm.emit(Op.END)
 
@@ -211,6 +194,8 @@ class _Lowering:
     def _steps(self, frame: Frame) -> None:
         cpu = dict(self.reasons)
         for step in range(len(self.plan.steps)):
+            if step in self.merged:
+                continue
             if step in cpu:
                 frame.loader.step = step
                 frame.loader.wait_stores()
@@ -220,6 +205,25 @@ class _Lowering:
             self.asm.emit(Op.MARK, step=step)
         frame.loader.wait_stores()
         self.asm.emit(Op.END)
+
+
+def _merge_appends(plan: pm.PlanModel, kernels: dict[int, Kernel]) -> frozenset[int]:
+    """Steps that only append what the step before has computed: its kernel stores twice instead."""
+    merged = set()
+    for number in range(1, len(plan.steps)):
+        step, before = plan.steps[number], kernels.get(number - 1)
+        branch = step.branches[0]
+        ring = plan.tensors[branch.output].place.ring
+        if before is None or number not in kernels or ring < 0 or (
+                branch.stages or not isinstance(step.source, pm.Load)):
+            continue
+        touched = {plan.tensors[n.tensor].place.ring for n in before.needs}
+        same = before.output.tensor == step.input and before.output.grid != "free"
+        if same and ring not in touched:
+            before.append_to(branch.output)
+            del kernels[number]
+            merged.add(number)
+    return frozenset(merged)
 
 
 def _touched(plan: pm.PlanModel, step: int) -> tuple[int, ...]:

@@ -134,10 +134,11 @@ class StepCode:
         return True
 
     def _advance(self) -> None:
-        place = self.plan.tensors[self.kernel.output.tensor].place
-        if place.ring >= 0:
-            pitch = self.rings[place.ring].pitch
-            self.asm.emit(Op.RADV, ring=place.ring, bytes=place.columns * pitch)
+        for need in self.kernel.needs:
+            place = self.plan.tensors[need.tensor].place
+            if need.writes and place.ring >= 0:
+                pitch = self.rings[place.ring].pitch
+                self.asm.emit(Op.RADV, ring=place.ring, bytes=place.columns * pitch)
 
     # ---- parts
 

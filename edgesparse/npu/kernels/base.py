@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from edgesparse.npu.assembler import Assembler
@@ -15,11 +15,11 @@ from edgesparse.plan.npu_model import BlobPart, NpuBlob
 from edgesparse.target import NpuConfig
 
 # Streams, by what they carry. A kernel sets those it uses.
-X, WEIGHTS, INDEX, BIAS, MULTIPLIER, SHIFT, OUT, OPERAND = range(8)
+X, WEIGHTS, INDEX, BIAS, MULTIPLIER, SHIFT, OUT, APPEND, OPERAND = range(9)
 PIECE_ALIGN = 16
 
 
-Role = Literal["input", "operand", "output"]
+Role = Literal["input", "operand", "output", "append"]
 Grid = Literal["fixed", "shared", "free"]
 
 
@@ -83,7 +83,7 @@ class Need:
 
     @property
     def writes(self) -> bool:
-        return self.role == "output"
+        return self.role in ("output", "append")
 
     @property
     def repeated(self) -> bool:
@@ -150,6 +150,11 @@ class Code:
     filled: bool = False
     """Whether the output holds zero points everywhere, so that zero lanes need no store."""
 
+    @property
+    def append(self) -> Layout | None:
+        """The columns of a ring that the output is stored in as well."""
+        return next((v for (_, role), v in self.views.items() if role == "append"), None)
+
 
 class Kernel(ABC):
     """A step of the plan as the NPU runs it."""
@@ -164,7 +169,12 @@ class Kernel(ABC):
 
     @property
     def output(self) -> Need:
-        return next(n for n in self.needs if n.writes)
+        return next(n for n in self.needs if n.role == "output")
+
+    def append_to(self, tensor: int) -> None:
+        """Store the output in a ring as well: `tensor` is what it is there."""
+        out = self.output
+        self.needs = (*self.needs, replace(out, tensor=tensor, role="append"))
 
     @abstractmethod
     def chunks(self) -> tuple[Item, ...]:

@@ -20,7 +20,7 @@ from edgesparse.npu.kernels.base import (
     over_positions,
     positions_at_a_time,
 )
-from edgesparse.npu.kernels.tail import param_item, store
+from edgesparse.npu.kernels.tail import param_item, store_streams
 from edgesparse.npu.layout import Layout
 from edgesparse.plan import model as pm
 
@@ -142,7 +142,7 @@ class CopyKernel(Kernel):
             asm.configure(VL=width, NPOS=1)
             asm.emit(Op.VLDA, acc=0, constant=1)
             asm.emit(Op.REQ, v=0, acc=0)
-            store(code, out, Region(0, out.rows, 0, out.cols), (first, lanes, count), OUT)
+            store_streams(code, out, Region(0, out.rows, 0, out.cols), (first, lanes, count))
             asm.loop(out.rows * out.cols * count, lambda: asm.emit(Op.VST, v=0, stream=OUT))
 
 

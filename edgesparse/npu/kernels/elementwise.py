@@ -6,7 +6,6 @@ from dataclasses import replace
 
 from edgesparse.npu.isa import Config, Op
 from edgesparse.npu.kernels.base import (
-    OUT,
     Code,
     Item,
     Kernel,
@@ -26,6 +25,7 @@ from edgesparse.npu.kernels.tail import (
     param_item,
     stages_of,
     store,
+    store_streams,
 )
 from edgesparse.npu.layout import Layout
 from edgesparse.plan import model as pm
@@ -110,13 +110,13 @@ class ElementwiseKernel(Kernel):
             (x.col_pitch, region.cols), (x.row_pitch, region.rows)]
         base = x.at(0, 0, first) if repeated else x.at(region.y0, region.x0, first)
         asm.stream(X, base, [*dims, (step, count)], x.ring)
-        store(code, code.views[self._out], region, slices, OUT)
+        store_streams(code, code.views[self._out], region, slices)
         self.tail.streams(code, region, slices)
 
         def group(positions: int) -> None:
             asm.cfg(Config.NPOS, positions)
             asm.emit(Op.VLD, v=0, stream=X)
             self.tail.emit(code, 0, at_a_time)
-            asm.emit(Op.VST, v=0, stream=OUT)
+            store(code, 0)
 
         asm.loop(count, lambda: over_positions(asm, region, at_a_time, group))

@@ -9,7 +9,6 @@ from edgesparse.npu.kernels.base import (
     BIAS,
     INDEX,
     MULTIPLIER,
-    OUT,
     SHIFT,
     WEIGHTS,
     Axis,
@@ -31,11 +30,12 @@ from edgesparse.npu.kernels.slices import (
     Part,
     Slice,
     chunks_of,
+    even,
     parts_of_slice,
+    runs_of,
     slices_of,
-    uniform_runs,
 )
-from edgesparse.npu.kernels.tail import operand_needs, param_item, store
+from edgesparse.npu.kernels.tail import operand_needs, param_item, store, store_streams
 from edgesparse.plan import model as pm
 from edgesparse.plan.npu_model import BlobPart, NpuBlob
 
@@ -144,8 +144,8 @@ class MacKernel(Kernel):
         for chunk in () if self._parts else self._chunks:
             addresses = code.loads.acquire(chunk.item)
             # The input of a lanewise pool has no dimension left for the slices.
-            looped = not (self.lanewise and self.parts.pool)
-            for run in uniform_runs(chunk.slices, looped):
+            together = not (self.lanewise and self.parts.pool)
+            for run in runs_of(chunk.slices, together):
                 first, c = run[0], chunk.slices[0]
                 index = addresses[chunk.index] if chunk.index else 0
                 _Run(self, code, region, run).emit(
@@ -161,7 +161,7 @@ class _Run:
         self, kernel: MacKernel, code: Code, region: Region, run: tuple[Slice, ...]
     ) -> None:
         self.k, self.code, self.asm, self.region = kernel, code, code.asm, region
-        self.run, self.first = run, run[0]
+        self.run, self.first, self.current = run, run[0], run[0]
         step = kernel.setting.step
         self.x = code.views[step.input, "input"]
         self.out = code.views[step.branches[0].output, "output"]
@@ -189,12 +189,21 @@ class _Run:
         """values, index: addresses of the first slice's."""
         asm = self.asm
         self._configure()
-        self._weight_streams(values, index)
         self._channel_streams()
         self._x_stream()
         self._out_streams()
-        asm.loop(len(self.run), lambda: over_positions(
-            asm, self.region, self.at_a_time, self._group))
+        if even(self.run):
+            self._weight_streams((values, index), len(self.run))
+            asm.loop(len(self.run), self._positions)
+            return
+        for s in self.run:
+            self.current = s
+            self._weight_streams((values + s.values[0] - self.first.values[0],
+                                  index + s.index[0] - self.first.index[0]), 1)
+            self._positions()
+
+    def _positions(self) -> None:
+        over_positions(self.asm, self.region, self.at_a_time, self._group)
 
     def emit_split(self, parts: tuple[Part, ...]) -> None:
         """One position, its sum kept in the accumulator while the weights come part by part."""
@@ -224,22 +233,27 @@ class _Run:
             XSTRIDE=g.stride_w * (pool.window.stride_w if pool else 1) * self.x.col_pitch)
 
     def _out_streams(self) -> None:
-        store(self.code, self.out, self.region, self.slices, OUT)
+        store_streams(self.code, self.out, self.region, self.slices)
         self.k.parts.after.streams(self.code, self.region, self.slices)
 
-    def _weight_streams(self, values: int, index: int) -> None:
-        lanes, uses, s = self.k.setting.config.lanes, self._uses, self.first
-        block = self.columns.cols * lanes
+    def _weight_streams(self, at: tuple[int, int], slices: int) -> None:
+        """at: addresses of weights and index of the current slice, of `slices` alike."""
+        values, index = at
+        s, lanes, blocks = self.current, self.k.setting.config.lanes, self.columns.blocks
+        if slices > 1 and self._reads == 1 and blocks == 1:
+            self.asm.run_on(WEIGHTS, values, s.values[1], slices)
+            if s.index[1]:
+                self.asm.run_on(INDEX, index, s.index[1], slices)
+            return
+        uses = self._reads if slices > 1 or blocks > 1 else 1
         self.asm.stream(WEIGHTS, values, [
-            (block, self.columns.blocks), (0, uses), (s.values[1], len(self.run))])
+            (self.columns.cols * lanes, blocks), (0, uses), (s.values[1], slices)])
         if s.index[1]:
-            self.asm.stream(INDEX, index, [(0, uses), (s.index[1], len(self.run))])
+            self.asm.stream(INDEX, index, [(0, uses), (s.index[1], slices)])
 
     @property
-    def _uses(self) -> int:
-        """How often a slice's weights and channel parameters are read; 1 where it makes no odds."""
-        if len(self.run) == 1 and self.columns.blocks == 1:
-            return 1
+    def _reads(self) -> int:
+        """How often a slice's weights and channel parameters are read."""
         return self.region.rows * self.groups_per_row * self.taps
 
     def _channel_streams(self) -> None:
@@ -247,8 +261,12 @@ class _Run:
         parts = [(BIAS, BlobPart.BIAS, 4)]
         if not self.k.parts.requant.per_tensor:
             parts += [(MULTIPLIER, BlobPart.MULTIPLIER, 4), (SHIFT, BlobPart.SHIFT, 1)]
-        uses = self._uses if len(self.run) > 1 else 1
+        uses = self._reads if len(self.run) > 1 else 1
         for stream, part, size in parts:
+            if self._reads == 1:
+                self.asm.run_on(
+                    stream, params[part, 0] + first * size, lanes * size, len(self.run))
+                continue
             self.asm.stream(stream, params[part, 0] + first * size,
                             [(0, uses), (lanes * size, len(self.run))])
 
@@ -279,7 +297,7 @@ class _Run:
         for tap in range(self.taps):
             asm.emit(Op.VLDA, acc=0, stream=BIAS)
             for _ in range(self.columns.blocks):
-                self._mac(self.first)
+                self._mac(self.current)
             vector = spare if tap else 0
             parts.requant.emit(asm, vector, mask)
             parts.before.emit(self.code, vector, spare)
@@ -294,7 +312,7 @@ class _Run:
             asm.configure(QMIN=parts.pool.qmin, QMAX=parts.pool.qmax)
             asm.emit(Op.VCLAMP, v=0, x=0)
         parts.after.emit(self.code, 0, self.at_a_time)
-        asm.emit(Op.VST, v=0, stream=OUT, mask=mask)
+        store(self.code, 0, mask)
 
     def _mac(self, s: Slice) -> None:
         skip = SKIP if self.k.setting.skip else 0

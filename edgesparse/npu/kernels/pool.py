@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 from edgesparse.npu.isa import PER_TENSOR, SINGLE_ROUNDING, Config, Op
 from edgesparse.npu.kernels.base import (
-    OUT,
     Axis,
     Code,
     Item,
@@ -29,6 +28,7 @@ from edgesparse.npu.kernels.tail import (
     param_item,
     stages_of,
     store,
+    store_streams,
 )
 from edgesparse.plan import model as pm
 from edgesparse.quantize.fixedpoint import Rounding
@@ -129,7 +129,8 @@ class PoolKernel(Kernel):
             (self.x.stride * view.col_pitch, region.cols),
             (self.y.stride * view.row_pitch, region.rows)], view.ring)
         slices = (first, 0, 1)
-        store(code, code.views[self.setting.step.branches[0].output, "output"], region, slices, OUT)
+        out = code.views[self.setting.step.branches[0].output, "output"]
+        store_streams(code, out, region, slices)
         self.after.streams(code, region, slices)
         asm.configure(VL=lanes)
 
@@ -140,7 +141,7 @@ class PoolKernel(Kernel):
             else:
                 self._sum(code, taps)
             self.after.emit(code, 0, 1)
-            asm.emit(Op.VST, v=0, stream=OUT)
+            store(code, 0)
 
         asm.loop(region.rows * region.cols, position)
 

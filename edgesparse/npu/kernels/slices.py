@@ -155,15 +155,17 @@ def parts_of_slice(step: int, s: Slice, lanes: int, most: int) -> tuple[Part, ..
     return tuple(found)
 
 
-def uniform_runs(slices: tuple[Slice, ...], per_loop: bool) -> Iterator[tuple[Slice, ...]]:
-    """Cut slices into runs whose code is one loop: as many rows and steps, equally far apart."""
+def runs_of(slices: tuple[Slice, ...], together: bool) -> Iterator[tuple[Slice, ...]]:
+    """Cut slices where the number of rows changes, so that one set of streams serves a run."""
     run: list[Slice] = []
     for s in slices:
-        same = run and per_loop and (s.rows, s.steps) == (run[0].rows, run[0].steps) and (
-            s.index[1] == run[0].index[1])
-        if run and not same:
+        if run and (s.rows != run[0].rows or not together):
             yield tuple(run)
             run = []
         run.append(s)
     yield tuple(run)
 
+
+def even(run: tuple[Slice, ...]) -> bool:
+    """Whether one loop may walk the weights: as many steps and index bytes in each slice."""
+    return len({(s.steps, s.index[1]) for s in run}) == 1

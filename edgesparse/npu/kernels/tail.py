@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from edgesparse.npu.assembler import Assembler
 from edgesparse.npu.isa import PER_TENSOR, SINGLE_ROUNDING, Config, Op
 from edgesparse.npu.kernels.base import (
+    APPEND,
     MULTIPLIER,
     OPERAND,
+    OUT,
     SHIFT,
     Code,
     Grid,
@@ -170,9 +172,19 @@ def _binary(asm: Assembler, body: pm.Add | pm.Mul, vector: int, spare: int) -> N
     asm.emit(Op.VADDQ, v=vector, x=vector, y=spare)
 
 
-def store(code: Code, view: Layout, region: Region, slices: tuple[int, int, int], out: int) -> None:
-    """Set the output stream."""
+def store_streams(
+    code: Code, view: Layout, region: Region, slices: tuple[int, int, int]
+) -> None:
+    """Set the stream of the output, and that of the ring it is appended to."""
     first, step, count = slices
-    code.asm.stream(
-        out, view.at(region.y0, region.x0, first),
-        [(view.col_pitch, region.cols), (view.row_pitch, region.rows), (step, count)], view.ring)
+    for stream, to in ((OUT, view), (APPEND, code.append)):
+        if to is not None:
+            code.asm.stream(stream, to.at(region.y0, region.x0, first), [
+                (to.col_pitch, region.cols), (to.row_pitch, region.rows), (step, count)], to.ring)
+
+
+def store(code: Code, vector: int, mask: int = 0) -> None:
+    """Store the vectors of all positions."""
+    code.asm.emit(Op.VST, v=vector, stream=OUT, mask=mask)
+    if code.append is not None:
+        code.asm.emit(Op.VST, v=vector, stream=APPEND)
