@@ -1,6 +1,6 @@
 """The C core through cffi: what native/include/edgesparse/edgesparse.h offers, as Python objects.
 
-The only importer of edgesparse._native. Pointers are made once, when an object is; a call costs
+The only importer of edgesparse._native; runtime/npu.py takes it from here. Pointers are made once, when an object is; a call costs
 no conversion. The interpreter lock is not held while the core runs: sessions run in parallel.
 """
 
@@ -16,7 +16,8 @@ from edgesparse.errors import BadInput, NativeError, PlanInvalid
 from edgesparse.graph.ir import Array
 
 try:
-    from edgesparse._native import ffi, lib
+    from edgesparse._native import ffi as ffi
+    from edgesparse._native import lib as lib
 except ModuleNotFoundError as missing:
     raise ImportError(
         "the C core of edgesparse is not built beside this package; in a checkout run "
