@@ -154,13 +154,17 @@ def _traffic(traffic: Any) -> NpuTraffic:
 class NpuMachine:
     """A machine with one program, verified.
 
-    scratchpad      [scratchpad_bytes] uint8, all of it; for debuggers and tests
+    scratchpad      [scratchpad_bytes] uint8, all of it; for debuggers and tests, as are
+    accumulators, vectors, masks  [registers, lanes] uint32, [registers, lanes] int8, [registers]
+                    uint32: as the last run left them; rows and lanes beyond those of the
+                    configuration are not used
     traffic         of every run
     reset_traffic   of the prologue
     """
 
     def __init__(self, config: NpuConfig, program: NpuProgram) -> None:
         """Raises NpuRefused, BadInput when the commands are no whole instructions."""
+        self.config = config
         self._program = program
         self._bound = _Bound(config, program)
         self.scratchpad: Array = np.zeros(config.scratchpad_bytes, np.uint8)
@@ -172,9 +176,16 @@ class NpuMachine:
         if lib.es_npu_init(
                 self._machine, self._bound.program, self._bound.config, self._memory, fault):
             raise _error(NpuRefused, program, fault)
+        self.accumulators = self._registers("acc", np.uint32)
+        self.vectors = self._registers("vec", np.int8)
+        self.masks = self._registers("mask", np.uint32)[:, 0]
         self.traffic = _traffic(report.run)
         self.reset_traffic = _traffic(report.prologue)
         self.reset()
+
+    def _registers(self, name: str, dtype: type[np.generic]) -> Array:
+        values = getattr(self._machine, name)
+        return np.frombuffer(ffi.buffer(values), dtype).reshape(len(values), -1)
 
     def counters(self) -> Counters:
         """Of the last run or reset, as far as it came."""
