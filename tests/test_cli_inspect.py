@@ -18,7 +18,8 @@ from edgesparse.plan.npu_model import BlobPart, NpuBlob
 from edgesparse.plan.plan import Plan
 from edgesparse.plan.write import write_plan
 from everything import everything
-from npu_plans import code, plan_of, with_program
+from npu_plans import plan_of, with_program
+from npu_program import ins
 from random_plans import random_plan
 
 
@@ -110,9 +111,10 @@ def test_every_plan_can_be_inspected(seed: int, tmp_path: Path) -> None:
 def program(plan: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The ECG plan with a program: step 0 and 9 marked, in between one on the CPU, a table read."""
     body = (
-        code(Op.LOOP, i0=2, i1=1), code(Op.NOP), code(Op.MARK, i0=0),
-        code(Op.DMA, a=1, b=Space.FLASH_READ, i1=16, i2=4), code(Op.DWAIT, a=1),
-        code(Op.HOST, i0=3), code(Op.MARK, i0=9), code(Op.MARK, i0=77))
+        ins(Op.LOOP, count=2, body=1), ins(Op.NOP), ins(Op.MARK, step=0),
+        ins(Op.DMA, channel=1, space=Space.FLASH_READ, address=16, bytes=4),
+        ins(Op.DWAIT, channel=1), ins(Op.HOST, step=3), ins(Op.MARK, step=9),
+        ins(Op.MARK, step=77))
     blobs = (NpuBlob(part=BlobPart.BIAS, step=9),)
     path = tmp_path_factory.mktemp("npu") / "npu.esp"
     plan_of(with_program(es.load(plan).model, *body, blobs=blobs)).save(path)
