@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from edgesparse.errors import BadInput, NpuTrapped
 from edgesparse.graph.ir import Array
 from edgesparse.npu.isa import COUNTERS, SKIP, TRANSPOSE, Engine, Op, Space
-from edgesparse.runtime.npu import BARE, NO_STEP, NpuKnobs, NpuMachine, NpuProgram
+from edgesparse.runtime.npu import BARE, NO_STEP, NpuKnobs, NpuMachine, NpuProgram, cycle_bound
 from npu_program import END, NO_DRAM, Image, cfg, configuration, identities, ins, run, stream
 
 NPU = configuration()
@@ -171,7 +171,7 @@ def test_what_a_step_of_the_cpu_raises_comes_out() -> None:
 
 def test_a_step_that_nobody_runs_stops_the_machine() -> None:
     m = machine(ins(Op.NOP), ins(Op.HOST), steps=1)
-    with pytest.raises(NpuTrapped, match="stopped: BADOP .* at instruction 1: HOST step=0"):
+    with pytest.raises(NpuTrapped, match=r"stopped: BADOP .* at instruction 1: HOST step=0"):
         m.run(NO_DRAM)
 
 
@@ -227,6 +227,7 @@ def test_the_bound_is_met_when_nothing_is_zero(zeros: float, seed: int) -> None:
     bound = run(m, NpuKnobs(bound=True)).counters
     assert bound["cycles"] == run(m, NpuKnobs(bound=True)).counters["cycles"]
     assert real["cycles"] <= bound["cycles"]
+    assert cycle_bound(image.config, m.program).counters == bound
     if x.all():
         assert real["cycles"] == bound["cycles"]
 

@@ -347,6 +347,34 @@ def test_gaps_of_strided_accesses_are_free() -> None:
             assert refusal(program(*code))[0] == "DMAHAZ"
 
 
+@given(st.integers(0, 1 << 30), st.booleans(), st.sampled_from([Op.MACB, Op.MACV, Op.MACW]))
+def test_hazards_are_found_to_the_byte(seed: int, transposed: bool, mac: Op) -> None:
+    """Rows of a transfer against columns of a MAC: refused if, and only if, they share a byte."""
+    rng = np.random.default_rng(seed)
+    rows, size = int(rng.integers(1, 7)), int(rng.integers(1, 9))
+    cols, row, positions, vl = (int(n) for n in rng.integers(1, (12, 5, 4, 6)))
+    pitch, row_pitch, col_pitch, x_stride = (int(n) for n in rng.integers(-40, 41, 4))
+    start, x = (int(n) for n in rng.integers(1000, 1100, 2))
+    r, j = np.indices((rows, size))
+    filled = start + (j * pitch + r if transposed else r * pitch + j)
+    k, p, lane = np.ogrid[:cols, :positions, :vl]
+    column = x + k // row * row_pitch + k % row * col_pitch
+    read = {
+        Op.MACB: column + p * x_stride + 0 * lane, Op.MACV: column + p * x_stride + lane,
+        Op.MACW: column + (p * vl + lane) * x_stride}[mac]
+    code = [
+        *cfg(DROWS=rows, DSPITCH=pitch, COLS=cols, ROWLEN=row, ROWPITCH=row_pitch,
+             COLPITCH=col_pitch, XSTRIDE=x_stride, NPOS=positions, VL=vl),
+        dma(0, start, size, op=Op.DMA2, space=TRANSPOSE * transposed),
+        *stream(0, 30000), *stream(1, x),
+        ins(mac, weights=0, x=1, **({} if mac is Op.MACV else {"steps": cols * (mac is Op.MACB)})),
+        WAIT]
+    if np.intersect1d(filled, read).size:
+        assert refusal(program(*code)) == ("DMAHAZ", len(code) - 2)
+    else:
+        accepted(*code)
+
+
 def test_transfers_do_not_overlap() -> None:
     assert refusal(program(READ, dma(0, 119, 5, channel=1), WAIT)) == ("DMAHAZ", 1)
     assert refusal(program(READ, dma(0, 119, 5, space=2), WAIT)) == ("DMAHAZ", 1)

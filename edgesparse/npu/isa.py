@@ -1,7 +1,7 @@
 """The instruction set in one table.
 
 native/include/edgesparse/npu_isa.inc and the table of docs/NPU.md are made from it
-(tools/npu_isa.py); the assembler and the disassembler read it. An instruction is 16 bytes, little-endian:
+(tools/npu_isa.py); assembler and disassembler read it. An instruction is 16 bytes, little-endian:
 op u8, a u8, b u8, c u8, i0 u32, i1 u32, i2 u32.
 """
 

@@ -1,7 +1,8 @@
 """The C core through cffi: what native/include/edgesparse/edgesparse.h offers, as Python objects.
 
 The only importer of edgesparse._native; runtime/npu.py takes it from here. Pointers are made once,
-when an object is; a call costs no conversion. The interpreter lock is not held while the core runs: sessions run in parallel.
+when an object is; a call costs no conversion. The interpreter lock is not held while the core runs:
+sessions run in parallel.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ What it counts are emulated cycles (docs/NPU.md).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -71,7 +71,7 @@ BARE = NpuKnobs(launch_cycles=0, fetch=False)
 
 @dataclass(frozen=True)
 class NpuTraffic:
-    """What every run does, known without running: instructions, and bytes per transfer direction."""
+    """What every run does, known without running: instructions, and bytes a transfer direction."""
 
     instructions: int
     dma_bytes: dict[Space, int]
@@ -154,6 +154,7 @@ def _traffic(traffic: Any) -> NpuTraffic:
 class NpuMachine:
     """A machine with one program, verified.
 
+    config, program  as given
     scratchpad      [scratchpad_bytes] uint8, all of it; for debuggers and tests, as are
     accumulators, vectors, masks  [registers, lanes] uint32, [registers, lanes] int8, [registers]
                     uint32: as the last run left them; rows and lanes beyond those of the
@@ -165,7 +166,7 @@ class NpuMachine:
     def __init__(self, config: NpuConfig, program: NpuProgram) -> None:
         """Raises NpuRefused, BadInput when the commands are no whole instructions."""
         self.config = config
-        self._program = program
+        self.program = program
         self._bound = _Bound(config, program)
         self.scratchpad: Array = np.zeros(config.scratchpad_bytes, np.uint8)
         self._memory = ffi.from_buffer("uint8_t[]", self.scratchpad)
@@ -197,7 +198,7 @@ class NpuMachine:
         Raises NpuTrapped when the prologue stops.
         """
         if lib.es_npu_reset(self._machine, self._knobs(knobs)):
-            raise _error(NpuTrapped, self._program, self._machine.fault)
+            raise _error(NpuTrapped, self.program, self._machine.fault)
         return self.counters()
 
     def run(
@@ -211,10 +212,10 @@ class NpuMachine:
 
         Raises NpuTrapped when the run stops, BadInput for an arena of another size.
         """
-        size = self._program.dram_bytes
+        size = self.program.dram_bytes
         if dram.nbytes != size or dram.itemsize != 1 or not dram.flags.c_contiguous:
             raise BadInput(f"an arena of {dram.nbytes} bytes; the program needs {size} in one row")
-        marks = ffi.new("es_npu_counters[]", self._program.steps)
+        marks = ffi.new("es_npu_counters[]", self.program.steps)
         room = 2 * self.traffic.instructions if trace else 0
         events: Array = np.zeros(room, EVENT)
         c_knobs = self._knobs(knobs or NpuKnobs())
@@ -230,10 +231,23 @@ class NpuMachine:
         if steps and steps.error:
             raise steps.error
         if trap:
-            raise _error(NpuTrapped, self._program, self._machine.fault)
+            raise _error(NpuTrapped, self.program, self._machine.fault)
         return NpuRun(
             self.counters(), tuple(_counters(ffi.addressof(marks, i)) for i in range(len(marks))),
             events[: min(room, self._machine.events)])
 
     def _knobs(self, knobs: NpuKnobs) -> Any:
         return ffi.new("es_npu_knobs *", asdict(knobs))
+
+
+def cycle_bound(
+    config: NpuConfig, program: NpuProgram, knobs: NpuKnobs | None = None
+) -> NpuRun:
+    """What no run of the program exceeds (docs/NPU.md section 8), found without inputs.
+
+    Raises NpuRefused; NpuTrapped when the program stops on its own weights.
+    """
+    machine = NpuMachine(config, program)
+    arena: Array = np.zeros(program.dram_bytes, np.uint8)
+    bound = replace(knobs or NpuKnobs(), bound=True)
+    return machine.run(arena, bound, host=lambda step: None)

@@ -47,38 +47,39 @@ static es_npu_trap place_of(es_npu_check *check, uint32_t stream, uint32_t unit,
     return ES_NPU_TRAP_OK;
 }
 
-typedef struct es_npu_use {
+/* One use of a stream. */
+typedef struct es_npu_access {
     uint32_t stream, bytes, unit;
     bool writes;
-} es_npu_use_kind;
+} es_npu_access;
 
-static es_npu_trap use(es_npu_check *check, es_npu_use_kind kind)
+static es_npu_trap use(es_npu_check *check, es_npu_access one)
 {
     es_npu_place place;
-    es_npu_trap trap = place_of(check, kind.stream, kind.unit, &place);
-    if (trap || kind.bytes == 0) {
+    es_npu_trap trap = place_of(check, one.stream, one.unit, &place);
+    if (trap || one.bytes == 0) {
         return trap;
     }
     es_npu_range range = place.ring ? whole_ring(place.ring)
-                                    : es_npu_range_of(place.at, kind.bytes);
-    return es_npu_check_range(check, &range, kind.writes);
+                                    : es_npu_range_of(place.at, one.bytes);
+    return es_npu_check_range(check, &range, one.writes);
 }
 
 static es_npu_trap reads(es_npu_check *check, uint32_t stream, uint32_t bytes,
                          uint32_t unit)
 {
-    es_npu_use_kind kind = {stream, bytes, unit, false};
-    return use(check, kind);
+    es_npu_access one = {stream, bytes, unit, false};
+    return use(check, one);
 }
 
 /* NPOS uses. */
 static es_npu_trap each(es_npu_check *check, uint32_t bytes, bool writes)
 {
     uint32_t positions = es_npu_count(&check->control, ES_NPU_REG_NPOS);
-    es_npu_use_kind kind = {check->control.insn.b, bytes, 1, writes};
+    es_npu_access one = {check->control.insn.b, bytes, 1, writes};
     es_npu_trap trap = ES_NPU_TRAP_OK;
     for (uint32_t p = 0; p < positions && !trap; p++) {
-        trap = use(check, kind);
+        trap = use(check, one);
     }
     return trap;
 }
@@ -162,9 +163,9 @@ static es_npu_trap scattered(es_npu_check *check)
 {
     const es_npu_control *control = &check->control;
     const es_npu_insn *insn = &control->insn;
-    es_npu_use_kind kind = {insn->b, es_npu_count(control, ES_NPU_REG_COLS), 1,
-                            insn->op == ES_NPU_SCAT};
-    es_npu_trap trap = use(check, kind);
+    es_npu_access one = {insn->b, es_npu_count(control, ES_NPU_REG_COLS), 1,
+                         insn->op == ES_NPU_SCAT};
+    es_npu_trap trap = use(check, one);
     return trap ? trap
                 : reads(check, insn->c,
                         2 * es_npu_count(control, ES_NPU_REG_VL), 2);

@@ -14,8 +14,9 @@ typedef struct es_npu_mac {
     es_npu_view weights, x;
 } es_npu_mac;
 
-/* What all four have: registers, the uses of streams b and c. Position p and
- * lane l stand `lanes_apart` positions apart; each is `x_bytes` bytes. */
+/* What all four have: registers, and the uses of streams b and c. x is read in
+ * `x_bytes` bytes at each of `x_positions` positions XSTRIDE apart, for every
+ * column. */
 es_npu_mac es_npu_mac_of(es_npu *npu, uint32_t weight_bytes,
                          uint32_t x_positions, uint32_t x_bytes);
 
@@ -31,7 +32,7 @@ static inline int64_t es_npu_column(const es_npu_mac *mac, uint32_t k)
 typedef struct es_npu_columns_iter {
     es_npu_format format;
     es_npu_view index;
-    uint32_t cols, step, at; /* at: the next bit, or delta's column */
+    uint32_t cols, step, at; /* at: the next bit of a mask or of positions */
 } es_npu_columns_iter;
 
 /* false: a bit mask that has not `steps` bits, or one beyond the columns. */

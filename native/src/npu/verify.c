@@ -2,7 +2,7 @@
 #include "npu/check.h"
 
 /* Comparisons of ranges a program may cost: a second or so. */
-#define BUDGET ((uint64_t)1 << 28)
+enum { BUDGET = 1 << 28 };
 
 es_npu_trap es_npu_refuse(es_npu_check *check, es_npu_trap trap, uint32_t info)
 {
