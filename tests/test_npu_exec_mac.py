@@ -243,6 +243,21 @@ def test_macw_spreads_lanes_along_time(window: Window) -> None:
     assert counters["mac_issued"] == np.count_nonzero(w) * window.vl * window.positions
 
 
+@pytest.mark.parametrize("banks", [1, 2, 4])
+def test_lanes_side_by_side_take_consecutive_words(banks: int) -> None:
+    """Sixteen bytes are four words, or five."""
+    image = Image(replace(configuration(), banks=banks))
+    x = image.room(64)
+    for offset in range(4):
+        setup = [
+            *stream(WEIGHTS, image.place(np.ones(1, np.int8))), *stream(INDEX, image.room(1)),
+            *stream(X, x + offset)]
+        machine = image.machine(
+            *cfg(XSTRIDE=1), *setup, ins(Op.MACW, weights=WEIGHTS, x=X, steps=1, index=INDEX))
+        slots = _fullest(x + offset + np.arange(16), banks)
+        assert run(machine).counters["mac_cyc"] == 4 + slots
+
+
 @given(windows(), st.sampled_from([1, 4]), st.booleans())
 def test_macg_gathers_a_column_for_each_group(window: Window, group: int, wide: bool) -> None:
     bench = Bench.of(window)

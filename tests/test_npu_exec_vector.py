@@ -200,6 +200,20 @@ def test_packed_vectors_come_back(target: str, seed: int, ring: bool) -> None:
     assert counters["vec_cyc"] == positions * (1 + 1 + 1 + 2)  # VLD, MSK, VSTC, VLDC
 
 
+def test_every_byte_of_an_access_wraps() -> None:
+    """A vector from every byte of a ring of 64, to a ring that is as long as all of them."""
+    image = Image()
+    content = np.arange(1, 65, dtype=np.int8)
+    target, source = image.place_ring(np.zeros(1024, np.int8)), image.place_ring(content)
+    machine = image.machine(
+        *stream(0, 0, (1, 64), ring=source), *stream(1, 1009, (16, 64), ring=target),
+        ins(Op.LOOP, count=64, body=2), ins(Op.VLD, stream=0), ins(Op.VST, stream=1))
+    run(machine)
+    read = content[(np.arange(64)[:, None] + np.arange(16)) % 64].reshape(-1)
+    np.testing.assert_array_equal(machine.scratchpad[:1024], np.roll(read, 1009))
+    np.testing.assert_array_equal(machine.scratchpad[1024:1088], content)
+
+
 @given(TARGETS, SEEDS)
 def test_a_masked_store_leaves_other_lanes(target: str, seed: int) -> None:
     rng = np.random.default_rng(seed)

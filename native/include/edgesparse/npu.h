@@ -153,7 +153,7 @@ typedef struct es_npu_knobs {
     /* The CPU's steps; NULL: a run of a program with HOST is refused. */
     void (*host)(void *user, uint32_t step);
     void *user;
-    es_npu_counters *marks; /* [steps] or NULL: counters per step */
+    es_npu_counters *marks; /* [steps] or NULL: a step's counters are added */
     es_npu_event *events;   /* [event_room]: the first so many events */
     uint32_t event_room;
 } es_npu_knobs;
