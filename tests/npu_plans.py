@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from dataclasses import replace
 
 import numpy as np
@@ -13,14 +12,10 @@ from edgesparse.plan.interpret import Interpreter
 from edgesparse.plan.npu_model import Npu, NpuBlob
 from edgesparse.plan.plan import Plan
 from edgesparse.plan.write import write_plan
+from npu_program import END, ins
 
 CONFIG = 1
 """esn-s."""
-END = struct.pack("<BBBBIII", Op.END, 0, 0, 0, 0, 0, 0)
-
-
-def code(op: Op, a: int = 0, b: int = 0, c: int = 0, i0: int = 0, i1: int = 0, i2: int = 0) -> bytes:
-    return struct.pack("<BBBBIII", op, a, b, c, i0, i1, i2)
 
 
 def with_program(
@@ -34,14 +29,14 @@ def with_program(
 
 def all_on_cpu(model: pm.PlanModel, **more: int) -> pm.PlanModel:
     """Every step by HOST."""
-    return with_program(model, *(code(Op.HOST, i0=i) for i in range(len(model.steps))), **more)  # type: ignore[arg-type]
+    return with_program(model, *(ins(Op.HOST, step=i) for i in range(len(model.steps))), **more)  # type: ignore[arg-type]
 
 
 def through_scratchpad(outside: int, to: int, size: int) -> tuple[bytes, ...]:
     """Copy bytes of the arena from `outside` to `to`."""
     return (
-        code(Op.DMA, b=Space.DRAM_READ, i0=outside, i2=size), code(Op.DWAIT),
-        code(Op.DMA, b=Space.DRAM_WRITE, i0=to, i2=size), code(Op.DWAIT))
+        ins(Op.DMA, space=Space.DRAM_READ, external=outside, bytes=size), ins(Op.DWAIT),
+        ins(Op.DMA, space=Space.DRAM_WRITE, external=to, bytes=size), ins(Op.DWAIT))
 
 
 def golden(model: pm.PlanModel, seed: int = 5) -> pm.PlanModel:

@@ -1,4 +1,4 @@
-"""Weights for the NPU: structure is found from plain zeros, the cost decides, bytes stay the same."""
+"""Weights for the NPU: structure is found in plain zeros, the cost decides, bytes stay."""
 
 from __future__ import annotations
 

@@ -9,14 +9,15 @@ import pytest
 
 import edgesparse as es
 from edgesparse.errors import BadInput, NativeError, NpuRefused, NpuTrapped, WrongMachine
-from edgesparse.npu.isa import Config, Op, Space
+from edgesparse.npu.isa import Op, Space
 from edgesparse.npu.written import arena_writes
 from edgesparse.plan import model as pm
 from edgesparse.plan.plan import Plan
 from edgesparse.runtime.npu import NpuKnobs
 from edgesparse.runtime.session import Session
 from edgesparse.runtime.stream import Stream
-from npu_plans import all_on_cpu, code, golden, plan_of, through_scratchpad, with_program
+from npu_plans import all_on_cpu, golden, plan_of, through_scratchpad, with_program
+from npu_program import cfg, ins
 from plan_builder import PlanBuilder, values
 from random_plans import random_plan
 from stream_plans import comparable, full_stream_plan, random_signal
@@ -34,7 +35,7 @@ def copying(body_first: int = 0) -> Plan:
     model = b.plan()
     first, second = (model.tensors[t].place.offset for t in (x, middle))
     move = through_scratchpad(first + body_first, second + body_first, 12 - body_first)
-    return plan_of(golden(with_program(model, *move, code(Op.HOST, i0=1))))
+    return plan_of(golden(with_program(model, *move, ins(Op.HOST, step=1))))
 
 
 # ---- sessions -----------------------------------------------------------------------------------
@@ -130,7 +131,7 @@ def test_a_plan_for_another_configuration_is_refused() -> None:
 
 
 def test_an_unsound_program_is_refused_by_the_verifier() -> None:
-    model = with_program(copying().model, code(Op.VST))
+    model = with_program(copying().model, ins(Op.VST))
     with pytest.raises(NpuRefused, match="STREAM"):
         Session(plan_of(model), backend="esn-s")
 
@@ -194,9 +195,9 @@ def test_a_stream_whose_run_stops_has_ended() -> None:
 
 def test_written_bytes_are_those_of_the_transfers() -> None:
     commands = b"".join((
-        code(Op.DMA, b=Space.DRAM_READ, i0=0, i2=4), code(Op.DMA, b=Space.DRAM_WRITE, i0=6, i2=2),
-        code(Op.CFG, a=Config.DROWS, i0=3), code(Op.CFG, a=Config.DEPITCH, i0=(1 << 32) - 4),
-        code(Op.DMA2, b=Space.DRAM_WRITE, i0=20, i2=1)))
+        ins(Op.DMA, space=Space.DRAM_READ, bytes=4),
+        ins(Op.DMA, space=Space.DRAM_WRITE, external=6, bytes=2), *cfg(DROWS=3, DEPITCH=-4),
+        ins(Op.DMA2, space=Space.DRAM_WRITE, external=20, bytes=1)))
     assert np.flatnonzero(arena_writes(commands, 24)).tolist() == [6, 7, 12, 16, 20]
 
 

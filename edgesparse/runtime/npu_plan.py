@@ -5,7 +5,7 @@ from __future__ import annotations
 from edgesparse.errors import WrongMachine
 from edgesparse.npu.isa import INSTRUCTION_BYTES
 from edgesparse.plan.plan import Plan
-from edgesparse.runtime.native import NativePlan, ffi, lib
+from edgesparse.runtime.native import NativePlan, ffi
 from edgesparse.runtime.npu import NpuProgram
 from edgesparse.target import load_target, target_names
 

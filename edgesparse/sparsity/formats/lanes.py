@@ -62,10 +62,10 @@ class Lanes(Format):
 
     @property
     def name(self) -> str:
-        kinds = {
+        kinds: dict[int, str] = {
             Packing.NONE: "dense", Packing.COLUMNS: f"{self.block_cols}x1",
             Packing.BITMASK: "bitmask", Packing.N_OF_M: f"{self.n}:{self.m}"}
-        return f"lanes{self.block_rows} {kinds[Packing(self.packing)]}"
+        return f"lanes{self.block_rows} {kinds.get(self.packing, 'of no packing')}"
 
     def refusal(self, w: Array) -> str:
         cols = w.shape[1]
