@@ -100,8 +100,8 @@ def convert_model(
     if stream is not None:
         low = replace(low, stream=stream.table)
     assembled = assemble(
-        low, machine.name, _producer(), _options_text(options, quantization is not None),
-        options.seed)
+        low, machine.name, _producer(),
+        _options_text(options, quantization is not None, machine.npu is not None), options.seed)
     finished = replace(assembled.model, config=machine.config)
     program = None
     if machine.npu is not None:
@@ -219,10 +219,12 @@ def _producer() -> str:
     return f"edgesparse {version('edgesparse')}"
 
 
-def _options_text(options: Options, quantized: bool) -> str:
-    """The method only where it was used: the plan of an int8 model does not depend on it."""
+def _options_text(options: Options, quantized: bool, npu: bool) -> str:
+    """Only what was used: the plan of an int8 model does not depend on the method."""
     said: dict[str, object] = {"method": options.method} if quantized else {}
     said["seed"] = options.seed
     if options.stream is not None:
         said["stream"] = asdict(options.stream)
+    if npu:
+        said["npu"] = {"fusion": options.npu_fusion, **asdict(options.npu or NpuOptions())}
     return json.dumps(said, sort_keys=True)

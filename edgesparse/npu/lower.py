@@ -149,7 +149,7 @@ class _Lowering:
             blobs=tuple(self.blobs.all))
         return LoweredNpu(
             npu, tuple(placements(frame)), self.reasons, spilled(frame), self.resident,
-            tuple(report(frame, self.reasons)))
+            (*self._resident_line(), *report(frame, self.reasons)))
 
     # ---- before the first run
 
@@ -174,6 +174,13 @@ class _Lowering:
             if i % MOST_PENDING == MOST_PENDING - 1 or i == len(fixed) - 1:
                 asm.emit(Op.DWAIT, channel=0)
         asm.emit(Op.END)
+
+    def _resident_line(self) -> tuple[str, ...]:
+        with_weights = [s for s, k in self.kernels.items() if _items(k)]
+        kept = len(self.resident & set(with_weights))
+        if not kept:
+            return ()
+        return (f"weights of {kept} of {len(with_weights)} steps are loaded once, at the reset",)
 
     # ---- a run
 
