@@ -20,9 +20,12 @@ from edgesparse.errors import (
     GraphInvalid,
     ImportFailed,
     NativeError,
+    NpuRefused,
+    NpuTrapped,
     PlanInvalid,
     Unsupported,
     UnsupportedModel,
+    WrongMachine,
 )
 from edgesparse.plan.plan import Plan
 from edgesparse.runtime.session import Session
@@ -39,6 +42,8 @@ __all__ = [
     "GraphInvalid",
     "ImportFailed",
     "NativeError",
+    "NpuRefused",
+    "NpuTrapped",
     "Options",
     "Plan",
     "PlanInvalid",
@@ -47,6 +52,7 @@ __all__ = [
     "StreamOptions",
     "Unsupported",
     "UnsupportedModel",
+    "WrongMachine",
     "convert",
     "load",
 ]

@@ -71,6 +71,8 @@ class Report:
     notes         why not the oracle itself, where it is not; and what else limits the result
     tensors       intermediate results, in the order of the steps, then the outputs
     not_compared  results of the plan that the model does not have
+    not_seen      results that the backend does not leave in the arena, so that only what follows
+                  from them is compared
     sqnr_db       output name -> SQNR against float over the calibration samples; models that
                   edgesparse quantized only
     """
@@ -82,6 +84,7 @@ class Report:
     backend: str
     tensors: tuple[Compared, ...]
     not_compared: tuple[str, ...]
+    not_seen: tuple[str, ...]
     sqnr_db: Mapping[str, float]
 
     @property

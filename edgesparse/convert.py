@@ -14,7 +14,11 @@ from edgesparse.graph.ir import Array, Graph
 from edgesparse.importers.tflite import check_tflite, import_tflite
 from edgesparse.mapping.assemble import assemble
 from edgesparse.mapping.lower import lower
+from edgesparse.mapping.lowered import Fusion
 from edgesparse.mapping.memory import MemoryPlan
+from edgesparse.mapping.weights import policy_of
+from edgesparse.npu.lower import LoweredNpu, lower_npu
+from edgesparse.npu.options import NpuOptions
 from edgesparse.ops.history import History
 from edgesparse.ops.lstm import Lstm
 from edgesparse.passes.pipeline import CANONICAL, INT8, run_passes
@@ -40,6 +44,8 @@ class Options:
     golden       store a self test in the plan
     seed         of the memory planner and the golden input
     stream       make a plan that samples are pushed into, not one that is given windows
+    npu_fusion   "full", or "none": each operator is a kernel of its own, for comparison
+    npu          how the program of a target with an NPU is made
     """
 
     calibration: Mapping[str, Array] | None = None
@@ -47,6 +53,8 @@ class Options:
     golden: bool = True
     seed: int = 0
     stream: StreamOptions | None = None
+    npu_fusion: str = "full"
+    npu: NpuOptions | None = None
     dump_after: Collection[str] = ()
     dump: Callable[[str, str], None] | None = None
 
@@ -64,6 +72,8 @@ class Conversion:
     notes: tuple[str, ...] = ()
     """What was chosen for a streaming plan and what stopped it from reusing more; what a plan of
     another kind keeps from run to run."""
+    npu: LoweredNpu | None = None
+    """The program of a target with an NPU, and what there is to say about it."""
 
 
 def convert(
@@ -86,14 +96,21 @@ def convert_model(
     data, name = read_file(model)
     graph, quantization = int8_graph(data, name, options)
     stream = streamed(graph, options.stream) if options.stream is not None else None
-    low = lower(graph if stream is None else stream.graph)
+    low = lower(
+        graph if stream is None else stream.graph, policy_of(machine),
+        _fusion(machine, options))
     if stream is not None:
         low = replace(low, stream=stream.table)
         options = replace(options, stream=stream.options)
     assembled = assemble(
-        low, machine.name, _producer(), _options_text(options, quantization is not None),
-        options.seed)
+        low, machine.name, _producer(),
+        _options_text(options, quantization is not None, machine.npu is not None), options.seed)
     finished = replace(assembled.model, config=machine.config)
+    program = None
+    if machine.npu is not None:
+        program = lower_npu(finished, machine.npu, options.npu)
+        program = replace(program, report=(*low.splits, *program.report))
+        finished = replace(finished, npu=program.npu)
     if options.golden:
         finished = replace(finished, golden=_golden(finished, options.seed))
     plan = Plan.from_bytes(write_plan(finished))
@@ -101,7 +118,15 @@ def convert_model(
     _check_fit(plan, machine)
     return Conversion(
         plan, graph, assembled.memory, assembled.reasons, quantization,
-        stream.notes if stream is not None else _state_notes(graph))
+        stream.notes if stream is not None else _state_notes(graph), program)
+
+
+def _fusion(machine: Target, options: Options) -> Fusion:
+    """Raises BadInput for an unknown kind of fusion."""
+    if options.npu_fusion not in ("full", "none"):
+        raise BadInput(f"npu_fusion {options.npu_fusion!r}: 'full' or 'none' is allowed")
+    on = machine.npu is None or options.npu_fusion == "full"
+    return Fusion(on=on, npu=machine.npu)
 
 
 def int8_graph(data: bytes, name: str, options: Options) -> tuple[Graph, QuantReport | None]:
@@ -206,10 +231,12 @@ def _producer() -> str:
     return f"edgesparse {version('edgesparse')}"
 
 
-def _options_text(options: Options, quantized: bool) -> str:
-    """The method only where it was used: the plan of an int8 model does not depend on it."""
+def _options_text(options: Options, quantized: bool, npu: bool) -> str:
+    """Only what was used: the plan of an int8 model does not depend on the method."""
     said: dict[str, object] = {"method": options.method} if quantized else {}
     said["seed"] = options.seed
     if options.stream is not None:
         said["stream"] = asdict(options.stream)
+    if npu:
+        said["npu"] = {"fusion": options.npu_fusion, **asdict(options.npu or NpuOptions())}
     return json.dumps(said, sort_keys=True)

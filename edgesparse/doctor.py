@@ -125,10 +125,11 @@ def native_core() -> Finding:
     try:
         from edgesparse.demo.ecg import packaged_plan
         from edgesparse.runtime.native import API_VERSION
-        from edgesparse.runtime.session import BACKENDS, Session
+        from edgesparse.runtime.npu_backend import backends
+        from edgesparse.runtime.session import Session
     except ImportError as error:
         return Finding("C core", State.BROKEN, f"cannot be loaded: {error}", serves, REBUILD)
-    about = f"API {API_VERSION}, backends {', '.join(BACKENDS)}"
+    about = f"API {API_VERSION}, backends {', '.join(backends())}"
     try:
         passed = Session(packaged_plan()).self_test()
     except EdgeSparseError as error:

@@ -73,3 +73,33 @@ class NativeError(EdgeSparseError):
     def __init__(self, call: str, status: int, text: str) -> None:
         self.status = status
         super().__init__(f"{call}: {text} (status {status})")
+
+
+class WrongMachine(EdgeSparseError):
+    """A plan cannot run on the backend asked for: no program for it, or one for another machine."""
+
+
+class NpuRefused(EdgeSparseError):
+    """The verifier refused a program for the NPU; docs/NPU.md section 5 says what `trap` means.
+
+    trap         its name
+    instruction  number of the instruction at fault; `text` is its disassembly
+    info         the value, address or register at fault
+    """
+
+    verb: ClassVar[str] = "refused"
+
+    def __init__(self, trap: str, instruction: int, info: int, text: str) -> None:
+        self.trap = trap
+        self.instruction = instruction
+        self.info = info
+        super().__init__(
+            f"NPU program {self.verb}: {trap} ({info}) at instruction {instruction}: {text}; "
+            "docs/NPU.md section 5 says what the name means")
+
+
+class NpuTrapped(NpuRefused):
+    """A run on the NPU stopped on its data, or at the limit it was given."""
+
+    exit_code = 1
+    verb = "stopped"

@@ -17,6 +17,8 @@ from edgesparse.plan.write import TRAILER
 WEIGHTS: tuple[tuple[tuple[type, ...], tuple[int, ...]], ...] = (
     ((Conv, FullyConnected), (1,)), ((Lstm, Svdf), (1, 2)))
 """Operators and which of their inputs are weights."""
+BLOB_BYTES = 8
+"""Of the struct NpuBlob."""
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,7 @@ class Flash:
 
     weights     values and index of all encodings
     parameters  biases, multipliers and shifts, tables, constant operands
+    program     for the NPU: instructions, and what they read from where
     golden      the outputs the self test expects
     names       of the user's layers and tensors; a device may drop them
     structure   the FlatBuffer around all this: tables, offsets, alignment
@@ -33,6 +36,7 @@ class Flash:
 
     weights: int
     parameters: int
+    program: int
     golden: int
     names: int
     structure: int
@@ -72,10 +76,12 @@ def flash_of(plan: Plan) -> Flash:
     parameters = sum(_parameter_bytes(step) for step in model.steps)
     parameters += sum(t.data.nbytes for t in model.tensors if t.data is not None)
     parameters += _stream_bytes(model.stream)
+    program = model.npu.commands.nbytes + BLOB_BYTES * len(model.npu.blobs) if model.npu else 0
     golden = model.golden.outputs.nbytes if model.golden else 0
     names = sum(len(name.encode()) for name in _names(model.names))
-    named = weights + parameters + golden + names + TRAILER.size
-    return Flash(weights, parameters, golden, names, plan.flash_bytes - named, TRAILER.size)
+    named = weights + parameters + program + golden + names + TRAILER.size
+    return Flash(
+        weights, parameters, program, golden, names, plan.flash_bytes - named, TRAILER.size)
 
 
 def _parameter_bytes(step: pm.Step) -> int:

@@ -16,12 +16,48 @@ else:
 
 
 @dataclass(frozen=True)
+class NpuConfig:
+    """An emulated NPU: docs/NPU.md section 1; es_npu_config of the C core, field by field.
+
+    id                          of the configuration, Target.config; programs carry it
+    lanes                       int8 multipliers, and elements of a vector
+    accumulators .. rings       registers of each kind
+    scratchpad_bytes            what vector instructions see
+    banks                       of 4 bytes, one access each a cycle
+    flash_bytes, flash_cycles   so many bytes in so many cycles; dram_ likewise
+    flash_latency               cycles before the first byte; dram_ likewise
+    scan_width                  activations looked at for zeros in a cycle
+    requant_rate, table_rate    elements a cycle
+    """
+
+    id: int
+    lanes: int
+    accumulators: int
+    vectors: int
+    masks: int
+    streams: int
+    rings: int
+    scratchpad_bytes: int
+    banks: int
+    flash_bytes: int
+    flash_cycles: int
+    flash_latency: int
+    dram_bytes: int
+    dram_cycles: int
+    dram_latency: int
+    scan_width: int
+    requant_rate: int
+    table_rate: int
+
+
+@dataclass(frozen=True)
 class Target:
     """A machine, read from targets/<name>.toml.
 
     config       configuration id the plan carries; 0: any machine may run it
     flash_bytes  what plan and code may take, 0: not limited
     ram_bytes    what the arena may take, 0: not limited
+    npu          its emulated NPU, section [npu]; None: it has none
     """
 
     name: str
@@ -29,6 +65,7 @@ class Target:
     config: int
     flash_bytes: int
     ram_bytes: int
+    npu: NpuConfig | None = None
 
 
 @cache
@@ -43,4 +80,7 @@ def load_target(name: str) -> Target:
     if name not in target_names():
         raise BadInput(f"target {name!r} is not known; there are {', '.join(target_names())}")
     text = (files("edgesparse") / "targets" / f"{name}.toml").read_text(encoding="utf-8")
-    return Target(name=name, **tomllib.loads(text))
+    values = tomllib.loads(text)
+    npu = values.pop("npu", None)
+    return Target(
+        name=name, npu=NpuConfig(id=values["config"], **npu) if npu else None, **values)

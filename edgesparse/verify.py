@@ -86,8 +86,9 @@ def _verify_windows(plan: Plan, data: bytes, name: str, options: VerifyOptions) 
         notes = (*notes, f"{name} is a float model: no oracle has the bytes of its int8 form. Give "
                  "the calibration data of the conversion to rebuild and compare that form")
     ours = _executed(plan, options.backend, stream=keeps_state(imported))
-    tensors, missing = _compare(plan, (ours, theirs), counterparts, options)
-    return Report(name, judge, notes, options.inputs, options.backend, tensors, missing, sqnr)
+    tensors, missing, unseen = _compare(plan, (ours, theirs), counterparts, options)
+    return Report(
+        name, judge, notes, options.inputs, options.backend, tensors, missing, unseen, sqnr)
 
 
 def _check_same_interface(plan: Plan, graph: Graph) -> None:
@@ -263,8 +264,9 @@ def _as_users_get(stored: Sequence[Array], ios: tuple[IoInfo, ...]) -> list[Arra
 def _compare(
     plan: Plan, executors: tuple[Executor, Executor], counterparts: Mapping[int, _Counterpart],
     options: VerifyOptions,
-) -> tuple[tuple[Compared, ...], tuple[str, ...]]:
-    """Every tensor that both have, in the order of the steps; and names of those only ours has."""
+) -> tuple[tuple[Compared, ...], tuple[str, ...], tuple[str, ...]]:
+    """Every tensor that both have, in the order of the steps; names of those only ours has, and of
+    those that ours did not show."""
     ours, theirs = executors
     layers = {branch.output: layer.name for step, layer in zip(plan.model.steps, plan.layers)
               for branch in step.branches}
@@ -272,16 +274,20 @@ def _compare(
                for n, layer in layers.items()}
     outputs = [Tally(io.name, OUTPUT) for io in plan.outputs]
     rng = np.random.default_rng(options.seed)
+    shown: set[int] = set()
     for run, feeds in enumerate(stimuli(plan.inputs, options.inputs, rng)):
         our_tensors, our_outputs = ours(feeds)
         their_tensors, their_outputs = theirs(feeds)
+        shown |= our_tensors.keys()
         for n, tally in tallies.items():
-            if n in their_tensors:
+            if n in their_tensors and n in our_tensors:
                 tally.add(run, our_tensors[n], their_tensors[n])
         for tally, y, expected in zip(outputs, our_outputs, their_outputs):
             tally.add(run, y, expected)
         options.progress()
     names = plan.model.names.tensors if plan.model.names else ()
-    missing = tuple(names[n] if n < len(names) else t.tensor
-                    for n, t in tallies.items() if not t.elements)
-    return tuple(t.result() for t in (*tallies.values(), *outputs) if t.elements), missing
+    called = {n: names[n] if n < len(names) else t.tensor for n, t in tallies.items()}
+    missing = tuple(called[n] for n, t in tallies.items() if n in shown and not t.elements)
+    unseen = tuple(name for n, name in called.items() if n not in shown)
+    return (tuple(t.result() for t in (*tallies.values(), *outputs) if t.elements), missing,
+            unseen)

@@ -33,7 +33,7 @@ from edgesparse.passes.pipeline import CANONICAL, run_passes
 from edgesparse.plan.plan import Plan
 from edgesparse.plan.stream_model import Stream as Table
 from edgesparse.plan.stream_model import StreamMode
-from edgesparse.runtime.session import as_user_gets
+from edgesparse.runtime.session import Session, as_user_gets
 from edgesparse.runtime.stream import Stream
 from edgesparse.stimuli import stream_stimulus
 from edgesparse.streaming.events import Beat, Event, Run
@@ -71,7 +71,8 @@ def verify_stream(plan: Plan, data: bytes, name: str, options: VerifyOptions) ->
     columns = np.concatenate([x.reshape(-1, stream.channels) for x in fed])[lead:]
     windows = list(_windows(plan, model.shape, columns, options.inputs))
     outputs = _against_windows(plan, model, (columns, windows), found, options.progress)
-    self_test = stream.native.self_test() if plan.model.golden is not None else None
+    self_test = (
+        Session(plan, options.backend).self_test() if plan.model.golden is not None else None)
     return StreamReport(
         name, model.judge, (*source_note(plan, data, name), *model.notes), options.backend,
         len(signal), len(pieces), reference.runs,

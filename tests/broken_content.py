@@ -326,7 +326,7 @@ BROKEN: dict[int, dict[str, Break]] = {
             CONV, row_order=p.steps[CONV].source.weights.row_order[:-1])(p),
     },
     52: {
-        "encoding": group(CONV, 0, encoding=5),
+        "encoding": group(CONV, 0, encoding=6),
         "packing": group(CONV, 0, packing=1),
         **{f"DENSE {name}": group(CONV, 0, **{name: 2}) for name in (
             "block_rows", "block_cols", "n", "m", "index_bits")},

@@ -8,9 +8,10 @@ import numpy as np
 
 from edgesparse.plan import model as pm
 from edgesparse.plan.interpret import Interpreter
+from edgesparse.plan.npu_model import BlobPart, Npu, NpuBlob
 from edgesparse.plan.write import write_plan
 from edgesparse.quantize.fixedpoint import Rounding
-from edgesparse.sparsity.formats import Bitmask, Bsr, DeltaCsr, Dense, Nm
+from edgesparse.sparsity.formats import Bitmask, Bsr, DeltaCsr, Dense, Lanes, Nm
 from plan_builder import (
     WHOLE,
     Matrix,
@@ -33,7 +34,8 @@ def everything() -> pm.PlanModel:
     """Every table, source, stage, encoding, layout and role; its golden vector is right.
 
     Steps by number: 0 Load into a ring; 1 Mac over the ring (dense, bitmask and BSR rows in
-    another order); 2 depthwise Mac, PLAIN, with a pool; 3 horizontal Mac (N:M and delta-CSR rows)
+    another order); 2 depthwise Mac, PLAIN, in
+    lanes, with a pool; 3 horizontal Mac (N:M and delta-CSR rows)
     into two parts of one tensor, one by AddSingleRequant; 4 Load with Add, Mul, Lut, AvgPool;
     5 Load in place; 6 Load with Mean and Softmax; 7 Copy; 8 Lstm; 9 Svdf with two branches.
     """
@@ -58,9 +60,21 @@ def everything() -> pm.PlanModel:
         names=pm.Names(
             model="m", tensors=tuple(f"t{i}" for i in range(len(b.tensors))),
             steps=tuple(f"s{i}" for i in range(len(b.steps))), inputs=("x", "fresh"),
-            outputs=("y", "z", "h", "u", "v"), labels=("é", "b")))
+            outputs=("y", "z", "h", "u", "v"), labels=("é", "b")),
+        npu=Npu(
+            config=0x1234, scratchpad_bytes=64, prologue=1, commands=np.zeros(48, np.uint8),
+            blobs=_every_blob()))
     crc, outputs = Interpreter(write_plan(plan)).self_test_values(SEED)
     return replace(plan, golden=pm.Golden(seed=SEED, trace_crc=crc, outputs=outputs))
+
+
+def _every_blob() -> tuple[NpuBlob, ...]:
+    """One of each part."""
+    return (
+        NpuBlob(part=BlobPart.VALUES, step=2), NpuBlob(part=BlobPart.INDEX, step=1, index=2),
+        NpuBlob(part=BlobPart.BIAS, step=3), NpuBlob(part=BlobPart.MULTIPLIER, step=3),
+        NpuBlob(part=BlobPart.SHIFT, step=2), NpuBlob(part=BlobPart.TABLE, step=4, index=2),
+        NpuBlob(part=BlobPart.TENSOR, index=7))
 
 
 def _over_the_ring(b: PlanBuilder, rng: np.random.Generator, past: int) -> int:
@@ -83,7 +97,8 @@ def _depthwise(b: PlanBuilder, rng: np.random.Generator, x: int) -> int:
     w = random_weights(rng, 4, 3)
     out = b.tensor(1, 4, 4, layout=pm.Layout.C4, zero_point=5)
     b.tail(
-        mac(stored(w), w, values(rng, 4).astype(np.int64), 3, bias_form=pm.BiasForm.PLAIN, in_w=16,
+        mac(stored(w, (4, Lanes.dense(16))), w, values(rng, 4).astype(np.int64), 3,
+            bias_form=pm.BiasForm.PLAIN, in_w=16,
             in_c=4, groups=4, out_w=8, kernel_w=3, stride_w=2, pad_left=1),
         x, out, requant(np.array([0.01]), 5, rounding=Rounding.SINGLE),
         pm.MaxPool(window=pm.Window(in_w=8, out_w=4, kernel_w=2, stride_w=2), **WHOLE))

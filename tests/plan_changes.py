@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from edgesparse.plan import model as pm
-from edgesparse.sparsity.formats import Nm
 
 Break = Callable[[Any], pm.PlanModel]
 """Takes a plan (Any: it looks inside unions), gives another one."""
@@ -141,7 +140,7 @@ def repacked(i: int, g: int, form: Any, change: Callable[[Any], Any], **new: Any
         old = w.groups[g]
         rng = np.random.default_rng(3)
         dense = rng.integers(1, 100, (old.row_count, w.cols)).astype(np.int8)
-        if isinstance(form, Nm):
+        if getattr(form, "m", 0):
             dense[:, np.arange(w.cols) % form.m >= form.n] = 0
         made = change(form.row_group(dense, old.first_row))
         return weights(i, groups=item(w.groups, g, replace(made, **new)))(p)

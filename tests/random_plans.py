@@ -16,7 +16,7 @@ import numpy as np
 from edgesparse.graph.ir import Array
 from edgesparse.plan import model as pm
 from edgesparse.quantize.fixedpoint import Rounding
-from edgesparse.sparsity.formats import Bitmask, Bsr, DeltaCsr, Dense, Format, Nm
+from edgesparse.sparsity.formats import Bitmask, Bsr, DeltaCsr, Dense, Format, Lanes, Nm, Packing
 from plan_builder import (
     Matrix,
     PlanBuilder,
@@ -288,12 +288,24 @@ class Grower:
         form = self.pick([
             Dense(), Dense(), Bitmask(), DeltaCsr(index_bits=4), DeltaCsr(index_bits=8),
             Bsr(4, 1, 8), Bsr(1, 4, 8), Bsr(self.whole(1, 16), self.whole(1, 16), 16),
-            *[Nm(n, m) for n, m in ((1, 2), (2, 4), (3, 8), (5, 16)) if cols % m == 0]])
-        if isinstance(form, Nm):
+            *[Nm(n, m) for n, m in ((1, 2), (2, 4), (3, 8), (5, 16)) if cols % m == 0],
+            *self.lanes(cols)])
+        if isinstance(form, (Nm, Lanes)) and form.m:
+            height = form.block_rows if isinstance(form, Lanes) else 1
             keep = self.rng.permuted(
-                np.tile(np.arange(form.m) < form.n, (rows, cols // form.m, 1)), axis=2)
+                np.tile(np.arange(form.m) < form.n, (-(-rows // height), cols // form.m, 1)),
+                axis=2)
+            keep = keep.repeat(height, axis=0)[:rows]
             w = (w * keep.reshape(rows, cols)).astype(np.int8)
         return w, Dense() if form.refusal(w) else form
+
+    def lanes(self, cols: int) -> list[Lanes]:
+        """One of each packing."""
+        count = self.pick([16, 32])
+        share = self.pick([1, 4, count])
+        pairs = [Lanes.n_of_m(count, 1, 2)] if cols % 2 == 0 else []
+        return [Lanes.dense(count), Lanes.bitmask(count), *pairs,
+                Lanes(count, share, Packing.COLUMNS, self.pick([8, 16]))]
 
     def in_place_of_mac(self, reads: int, columns: int) -> int:
         """The first columns of a tensor where a source with a state reads them."""

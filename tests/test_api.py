@@ -33,7 +33,7 @@ def test_every_public_name_exists() -> None:
 def test_every_error_is_caught_by_one_name() -> None:
     errors = [value for name in es.__all__ if isinstance(value := getattr(es, name), type)
               and issubclass(value, Exception)]
-    assert len(errors) == 10
+    assert len(errors) == 13
     assert all(issubclass(error, es.EdgeSparseError) for error in errors)
 
 

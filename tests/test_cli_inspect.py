@@ -10,11 +10,16 @@ import pytest
 
 import edgesparse as es
 from command_line import ECG, Ran
+from edgesparse.cli.names import short_names
 from edgesparse.footprint import flash_of, memory_map, model_cost
 from edgesparse.importers.tflite import import_tflite
+from edgesparse.npu.isa import Op, Space
+from edgesparse.plan.npu_model import BlobPart, NpuBlob
 from edgesparse.plan.plan import Plan
 from edgesparse.plan.write import write_plan
 from everything import everything
+from npu_plans import plan_of, with_program
+from npu_program import ins
 from random_plans import random_plan
 
 
@@ -94,12 +99,71 @@ def test_every_plan_can_be_inspected(seed: int, tmp_path: Path) -> None:
     model = everything() if seed == 0 else random_plan(np.random.default_rng(seed))
     path = tmp_path / "plan.esp"
     path.write_bytes(write_plan(model))
-    for arguments in ((), ("--steps",)):
+    for arguments in ((), ("--steps",), *([("--asm",)] if model.npu else [])):
         assert Ran("inspect", path, *arguments).code == 0
     found = Ran("inspect", path, "--json").json
     assert sum(found["flash"].values()) == found["flash_bytes"] == path.stat().st_size
     assert max(r["offset"] + r["bytes"] for r in found["memory_map"]) <= found["ram_bytes"]
     assert len(found["layers"]) == len(model.steps)
+
+
+@pytest.fixture(scope="module")
+def program(plan: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The ECG plan with a program: step 0 and 9 marked, in between one on the CPU, a table read."""
+    body = (
+        ins(Op.LOOP, count=2, body=1), ins(Op.NOP), ins(Op.MARK, step=0),
+        ins(Op.DMA, channel=1, space=Space.FLASH_READ, address=16, bytes=4),
+        ins(Op.DWAIT, channel=1), ins(Op.HOST, step=3), ins(Op.MARK, step=9),
+        ins(Op.MARK, step=77))
+    blobs = (NpuBlob(part=BlobPart.BIAS, step=9),)
+    path = tmp_path_factory.mktemp("npu") / "npu.esp"
+    plan_of(with_program(es.load(plan).model, *body, blobs=blobs)).save(path)
+    return path
+
+
+def test_the_program_is_summed_up(program: Path, plan: Path) -> None:
+    found = Ran("inspect", program, "--json").json
+    names = [layer.name for layer in es.load(plan).layers]
+    assert found["npu"] == {
+        "config": 1, "scratchpad_bytes": 64, "instructions": 10, "prologue": 1, "blobs": 1,
+        "host_steps": [names[3]]}
+    assert found["flash"]["program"] == 10 * 16 + 8
+    assert "asm" not in found
+    text = Ran("inspect", program).out
+    assert "NPU: configuration 1 (host), 10 instructions (1 of them at a reset)" in text
+    assert f"on the CPU: {short_names(names)[3]}" in text
+    assert "NPU:" not in Ran("inspect", plan).out
+    assert Ran("inspect", plan, "--json").json["npu"] is None
+
+
+def test_asm_says_which_layer_and_which_vector(program: Path, plan: Path) -> None:
+    names = short_names([layer.name for layer in es.load(plan).layers])
+    assert Ran("inspect", program, "--asm").out.splitlines() == [
+        "; at a reset",
+        "    0 END",
+        "; a run",
+        f"; {names[0]}",
+        "    1 LOOP count=2 body=1",
+        "    2   NOP",
+        "    3 MARK step=0",
+        f"; {names[9]}",
+        "    4 DMA channel=ch1 space=FLASH_READ blob=0 external=0 address=16 bytes=4  "
+        f"; bias of {names[9]}",
+        "    5 DWAIT channel=ch1",
+        f"    6 HOST step=3  ; {names[3]}",
+        "    7 MARK step=9",
+        "; step 77",
+        "    8 MARK step=77",
+        "    9 END",
+    ]
+    lines = Ran("inspect", program, "--asm", "--json").json["asm"]
+    assert lines[:2] == ["; at a reset", "    0 END"]
+
+
+def test_asm_of_a_plan_without_a_program_is_refused(plan: Path) -> None:
+    ran = Ran("inspect", plan, "--asm")
+    assert ran.code == 2
+    assert "--target esn-s" in ran.err
 
 
 def test_the_cost_of_a_model_is_that_before_folding(models_dir: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 import edgesparse as es
 from command_line import ECG, Ran, dense_layer, two_outputs
+from npu_plans import all_on_cpu, plan_of
 
 
 @pytest.fixture(scope="module")
@@ -92,14 +93,33 @@ def test_what_does_not_fit_is_refused(one: Path, tmp_path: Path, x: np.ndarray, 
     assert not (tmp_path / "y.npy").exists()
 
 
-@pytest.mark.parametrize("name", ["host", "esn-s", "esn-m", "warp"])
-def test_backends_of_later_versions_are_refused(one: Path, tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize("name", ["host", "esn-x", "warp"])
+def test_an_unknown_backend_is_refused(one: Path, tmp_path: Path, name: str) -> None:
     np.save(tmp_path / "x.npy", some_runs())
     ran = Ran("run", one, "--input", tmp_path / "x.npy", "--output", tmp_path / "y.npy",
               "--backend", name)
     assert ran.code == 2
     assert name in ran.err
     assert "portable" in ran.err
+
+
+def test_a_plan_without_a_program_does_not_run_on_the_npu(one: Path, tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", some_runs())
+    ran = Ran("run", one, "--input", tmp_path / "x.npy", "--output", tmp_path / "y.npy",
+              "--backend", "esn-s")
+    assert ran.code == 2
+    assert "--target esn-lab or esn-m or esn-s" in ran.err
+
+
+def test_a_program_runs_on_its_npu(one: Path, tmp_path: Path) -> None:
+    plan, x = plan_of(all_on_cpu(es.load(one).model)), some_runs()
+    plan.save(tmp_path / "npu.esp")
+    np.save(tmp_path / "x.npy", x)
+    ran = Ran("run", tmp_path / "npu.esp", "--input", tmp_path / "x.npy",
+              "--output", tmp_path / "y.npy", "--backend", "esn-s", "--json")
+    assert ran.code == 0, ran.err
+    assert ran.json["backend"] == "esn-s"
+    assert np.array_equal(np.load(tmp_path / "y.npy"), es.Session(plan).run(x))
 
 
 def test_the_ecg_model_runs(tmp_path: Path) -> None:

@@ -12,7 +12,9 @@ import edgesparse as es
 from command_line import ECG, Ran, dense_layer
 from edgesparse.plan import model as pm
 from edgesparse.plan.write import write_plan
+from edgesparse.runtime.npu_backend import NpuBackend
 from needs import require
+from npu_plans import all_on_cpu, plan_of
 
 
 @pytest.fixture(scope="module")
@@ -76,9 +78,35 @@ def test_without_an_oracle_it_exits_with_2(plan: Path, monkeypatch: pytest.Monke
 
 def test_an_unknown_backend_is_refused(plan: Path) -> None:
     require("oracle")
-    ran = Ran("verify", plan, "--against", ECG, "--backend", "esn-s")
+    ran = Ran("verify", plan, "--against", ECG, "--backend", "warp")
     assert ran.code == 2
     assert "portable" in ran.err
+
+
+def test_a_program_is_verified_on_its_npu(plan: Path, tmp_path: Path) -> None:
+    require("oracle")
+    model = all_on_cpu(es.load(plan).model)
+    plan_of(model).save(tmp_path / "npu.esp")
+    ran = Ran("verify", tmp_path / "npu.esp", "--against", ECG, "--backend", "esn-s", "--inputs",
+              "2", "--json")
+    assert ran.code == 0, ran.err
+    assert ran.json["backend"] == "esn-s"
+    assert ran.json["not_seen"] == []
+    assert len(ran.json["tensors"]) == len(model.steps) + 1
+
+
+def test_results_that_only_the_scratchpad_had_are_counted(
+    plan: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    require("oracle")
+    traced = NpuBackend.run_traced
+    monkeypatch.setattr(
+        NpuBackend, "run_traced", lambda self, read: dict([*traced(self, read).items()][2:]))
+    plan_of(all_on_cpu(es.load(plan).model)).save(tmp_path / "npu.esp")
+    ran = Ran("verify", tmp_path / "npu.esp", "--against", ECG, "--backend", "esn-s", "--inputs",
+              "1")
+    assert ran.code == 0, ran.err
+    assert "2 results of esn-s are not in the arena" in ran.out
 
 
 def test_a_model_edgesparse_quantized_is_verified_with_its_data(tmp_path: Path) -> None:

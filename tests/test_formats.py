@@ -10,9 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from broken_npu import BROKEN
 from edgesparse.errors import BadInput, DoesNotFit, PlanInvalid
 from edgesparse.graph.ir import Array
+from edgesparse.plan.interpret import Interpreter
 from edgesparse.plan.model import Encoding, RowGroup, Weights
+from edgesparse.plan.write import write_plan
 from edgesparse.sparsity.formats import (
     FORMATS,
     Bitmask,
@@ -23,10 +26,13 @@ from edgesparse.sparsity.formats import (
     DeltaCsr,
     Dense,
     Format,
+    Lanes,
     Nm,
+    Packing,
     decode_group,
     decode_weights,
 )
+from everything import everything
 
 EVERY: tuple[Format, ...] = (
     Dense(), Bitmask(), DeltaCsr(4), DeltaCsr(8),
@@ -35,6 +41,11 @@ EVERY: tuple[Format, ...] = (
       for bits in (8, 16)),
     *(Nm(n, m) for n, m in (
         (1, 2), (1, 4), (2, 4), (3, 4), (1, 8), (2, 8), (4, 8), (7, 8), (1, 16), (15, 16))),
+    *(form for lanes in (16, 32) for form in (
+        Lanes.dense(lanes), Lanes.bitmask(lanes), Lanes.n_of_m(lanes, 2, 4),
+        Lanes.n_of_m(lanes, 1, 2), Lanes.n_of_m(lanes, 3, 8), Lanes.n_of_m(lanes, 1, 16),
+        *(Lanes(lanes, share, Packing.COLUMNS, bits)
+          for share in (lanes, 4, 1) for bits in (8, 16)))),
 )
 SIDES = (1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33)
 """Tile edges and primes; the tiles are 2, 4, 8, 16 and 32."""
@@ -44,11 +55,14 @@ WIDE = (255, 256, 257, 300)
 
 def fitting(form: Format, w: Array) -> Array:
     """w as the format can hold it: N:M drops what is too much."""
-    if not isinstance(form, Nm):
+    if not isinstance(form, (Nm, Lanes)) or not form.m:
         return w
     w = w[:, : w.shape[1] // form.m * form.m].copy()
-    groups = w.reshape(w.shape[0], w.shape[1] // form.m, form.m)
-    groups[(np.cumsum(groups != 0, axis=2) > form.n)] = 0
+    height = form.block_rows if isinstance(form, Lanes) else 1
+    for first in range(0, w.shape[0], height):
+        some = w[first : first + height]
+        part = some.reshape(len(some), w.shape[1] // form.m, form.m)
+        part[:, np.cumsum((part != 0).any(axis=0), axis=1) > form.n] = 0
     return w
 
 
@@ -114,6 +128,32 @@ def test_bytes_are_those_of_the_plan_format() -> None:
         [0b11100100, 0b01000100, 0b11001100])
 
 
+def test_lanes_are_those_of_the_plan_format() -> None:
+    """17 rows: a slice, and one with a single row. Rows 0 and 1 hold something, and row 16."""
+    w = np.zeros((17, 5), np.int8)
+    w[0, 1], w[0, 4], w[1, 3], w[16, 2] = 1, 2, 3, 4
+
+    def stored(form: Lanes) -> tuple[dict[int, int], list[int]]:
+        group = form.row_group(w)
+        return {int(i): int(group.values[i]) for i in np.flatnonzero(group.values)}, (
+            group.index.tolist())
+
+    assert stored(Lanes.dense(16)) == ({16: 1, 49: 3, 64: 2, 80 + 32: 4}, [])
+    assert stored(Lanes.columns(16, 16, 5)) == (
+        {0: 1, 17: 3, 32: 2, 48: 4}, [3, 0, 1, 0, 1, 3, 4, 0, 2, 0])
+    assert stored(Lanes.columns(16, 4, 5)) == (
+        {0: 1, 17: 3, 32: 2, 48: 4},
+        [3, 0, 1, 0, 1, 0, 0, 0, 3, 0, 0, 0, 4, 0, 0, 0, 2, 0, 0, 0])
+    assert stored(Lanes.columns(16, 1, 5)) == (
+        {0: 1, 1: 3, 16: 2, 32: 4},
+        [2, 0, 1, 0, 1, 3, *[0] * 14, 4, *[0] * 15, 2, *[0] * 15])
+    assert stored(Lanes.bitmask(16)) == (
+        {0: 1, 17: 3, 32: 2, 48: 4}, [3, 0, 1, 0, 0b11010, 0, 0b100, 0])
+    w = np.ascontiguousarray(w[:, 1:])  # columns 0, 2, 3 of the first slice, 1 of the second
+    assert stored(Lanes.n_of_m(16, 3, 4)) == (
+        {0: 1, 17: 3, 32: 2, 64: 4}, [0b111000, 0, 0b100100, 0])
+
+
 def test_a_gap_longer_than_a_delta_is_bridged_by_stored_zeros() -> None:
     w = np.zeros((2, 40), np.int8)
     w[0, [0, 17, 39]] = 1, 2, 3
@@ -130,6 +170,10 @@ def test_a_gap_longer_than_a_delta_is_bridged_by_stored_zeros() -> None:
     (Bsr(4, 1, 16), np.zeros((1, 65537), np.int8), "65537 block columns"),
     (Bsr(4, 1, 16), np.ones((1, 65536), np.int8), "65536 blocks in one block row"),
     (DeltaCsr(8), np.ones((1, 65536), np.int8), "65536 weights in one row"),
+    (Lanes.n_of_m(16, 2, 4), np.ones((1, 6), np.int8), "6 columns are no multiple of 4"),
+    (Lanes.n_of_m(16, 2, 4), np.eye(4, dtype=np.int8), "4 of 4 columns hold weights"),
+    (Lanes(16, 16, Packing.COLUMNS, 8), np.ones((1, 257), np.int8), "257 columns"),
+    (Lanes.bitmask(16), np.ones((1, 65536), np.int8), "65536 steps of one slice"),
 ])
 def test_what_an_encoding_cannot_hold_is_refused(form: Format, w: Array, what: str) -> None:
     with pytest.raises(DoesNotFit, match=what):
@@ -194,6 +238,14 @@ def test_broken_indexes_are_refused() -> None:
     broken(DeltaCsr(8), W, index=lambda i: edited(i, 6, 200))
     broken(DeltaCsr(4), W, index=lambda i: edited(i, 8, i[8] | 0xF0))
     broken(DeltaCsr(4), W, index_bits=6)
+
+
+@pytest.mark.parametrize("name", BROKEN[58])
+def test_broken_lanes_are_refused(name: str) -> None:
+    """What the core refuses in one group of everything()."""
+    data = write_plan(BROKEN[58][name](everything()))
+    with pytest.raises(PlanInvalid, match=r"^I-58: "):
+        Interpreter(data)
 
 
 def test_parameters_an_encoding_does_not_use_are_refused() -> None:

@@ -18,7 +18,7 @@ import pytest
 
 from edgesparse.errors import DoesNotFit, PlanInvalid
 from edgesparse.plan import model as pm
-from edgesparse.plan import stream_model
+from edgesparse.plan import npu_model, stream_model
 from edgesparse.plan.codec import decode
 from edgesparse.plan.read import flatbuffer_of, read_plan
 from edgesparse.plan.wire import Kind, layout, struct_layout
@@ -41,13 +41,14 @@ from stream_plans import full_stream_plan
 
 SCHEMA = Path(pm.__file__).with_name("plan.fbs")
 CLASSES = {
-    cls.__name__: cls for module in (pm, stream_model) for cls in vars(module).values()
+    cls.__name__: cls for module in (pm, stream_model, npu_model)
+    for cls in vars(module).values()
     if dataclasses.is_dataclass(cls) and isinstance(cls, type)
 } | {"Plan": pm.PlanModel}
 del CLASSES["PlanModel"]
 ENUMS = {e.__name__: e for e in (
     pm.DType, pm.Layout, pm.RingRole, pm.RingUse, pm.Encoding, pm.BiasForm, Rounding,
-    stream_model.StreamMode)}
+    stream_model.StreamMode, npu_model.BlobPart)}
 
 
 def full_plan() -> pm.PlanModel:
@@ -97,7 +98,12 @@ def full_plan() -> pm.PlanModel:
         source_sha256=bytes(range(32)), producer="edgesparse", options="target=host",
         names=pm.Names(model="m", tensors=("a", "b", ""), steps=("s",), inputs=("x",),
                        outputs=("y", "z"), labels=("é",)),
-        stream=full_stream_plan().stream)
+        stream=full_stream_plan().stream,
+        npu=npu_model.Npu(
+            config=0x1234, scratchpad_bytes=7, prologue=1, commands=np.arange(32, dtype=np.uint8),
+            blobs=(
+                npu_model.NpuBlob(step=1, part=npu_model.BlobPart.TABLE, branch=2, index=3),
+                npu_model.NpuBlob(part=npu_model.BlobPart.TENSOR, index=4, reserved=5))))
 
 
 # ---- model.py and plan.fbs ----------------------------------------------------------------------
@@ -380,7 +386,7 @@ def test_an_unknown_enum_value_is_named_by_its_invariant() -> None:
         ("I-5", "bool"), ("I-11", "Layout"), ("I-11", "DType"), ("I-14", "RingRole"),
         ("I-15", "RingUse"),
         ("I-41", "Rounding"), ("I-50", "BiasForm"), ("I-52", "Encoding"),
-        ("I-70", "StreamMode")}
+        ("I-70", "StreamMode"), ("I-82", "BlobPart")}
 
 
 def test_mutants_are_read_or_refused_and_nothing_else() -> None:

@@ -1,4 +1,4 @@
-"""Each invariant of docs/PLAN_FORMAT.md section 11 about a plan's content: plans that break one
+"""Each invariant of docs/PLAN_FORMAT.md section 12 about a plan's content: plans that break one
 thing are refused by its number. Invariants of the file and its structure: test_plan_open.py."""
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import pytest
 
 import broken_content
 import broken_memory
+import broken_npu
 import broken_running
 import broken_stream
 from edgesparse.errors import PlanInvalid
@@ -23,7 +24,7 @@ from everything import everything
 from plan_changes import CONV, DEPTHWISE, HORIZONTAL, Break, changed, source
 
 LIST = Path(pm.__file__).parents[2] / "docs" / "PLAN_FORMAT.md"
-PARTS = (broken_memory, broken_content, broken_running, broken_stream)
+PARTS = (broken_memory, broken_content, broken_running, broken_stream, broken_npu)
 
 
 @cache

@@ -94,7 +94,7 @@ PATHS: dict[str, tuple[str | int, ...]] = {
     "RowGroup": ("steps", 1, "source", "weights", "groups", 1), "Mac": ("steps", 1, "source"),
     "Load": ("steps", 0, "source"), "Copy": ("steps", 7, "source"), "Step": ("steps", 2),
     "Branch": ("steps", 3, "branches", 1), "Io": ("inputs", 0), "Golden": ("golden",),
-    "Names": ("names",), "Stage": ("stage",),
+    "Names": ("names",), "Stage": ("stage",), "Npu": ("npu",),
 }
 
 

@@ -17,6 +17,7 @@ LIMITS = {
     ("Plan", "tensors"): 65535, ("Plan", "rings"): 32767, ("Plan", "steps"): 4096,
     ("Plan", "inputs"): 64, ("Plan", "outputs"): 64, ("Step", "branches"): 16,
     ("Branch", "stages"): 16, ("Weights", "groups"): 16,
+    ("Npu", "blobs"): 65535,
 }
 """I-7 of docs/PLAN_FORMAT.md."""
 

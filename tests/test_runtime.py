@@ -267,7 +267,7 @@ def test_batches_do_not_mix() -> None:
 
 
 def test_an_unknown_backend() -> None:
-    with pytest.raises(BadInput, match="portable is allowed"):
+    with pytest.raises(BadInput, match="portable, esn-lab, esn-m, esn-s is allowed"):
         Session(single(), backend="gpu")
 
 

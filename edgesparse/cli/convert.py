@@ -11,6 +11,7 @@ from edgesparse.cli.console import amount, emit, fail, percent, say, stderr, tab
 from edgesparse.cli.files import check_writable
 from edgesparse.cli.layers import io_text, layer_json, layer_table, plan_json, totals
 from edgesparse.cli.names import short_names
+from edgesparse.cli.npu_view import npu_json, show_npu
 from edgesparse.cli.stream_option import show_stream, stream_json, stream_options
 from edgesparse.convert import Conversion, Options, check, convert_model, read_file
 from edgesparse.errors import BadInput
@@ -18,6 +19,7 @@ from edgesparse.files import write_whole
 from edgesparse.footprint import model_cost
 from edgesparse.graph.ir import Array
 from edgesparse.importers.tflite import import_tflite
+from edgesparse.npu.options import NpuOptions
 from edgesparse.passes.pipeline import CANONICAL, INT8
 from edgesparse.quantize.report import QuantReport
 from edgesparse.quantize.samples import load_calibration
@@ -58,6 +60,14 @@ def convert(
             " (recompute what the start of padded windows needs: far less RAM), rate=HZ,"
             " frontend=none|ecg360, beats=yes, units=ADC units per mV."),
     ] = None,
+    npu_resident: Annotated[
+        bool | None,
+        typer.Option("--npu-resident/--no-npu-resident",
+                     help="On esn-*: load weights once, at the reset, as far as they fit."),
+    ] = None,
+    npu_fusion: Annotated[
+        str, typer.Option(help="On esn-*: full, or none (each operator a kernel of its own)."),
+    ] = Options.npu_fusion,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
 ) -> None:
     """Convert a .tflite model into a plan."""
@@ -71,7 +81,7 @@ def convert(
     options = Options(
         calibration=calibration_of(model, calibrate), method=method, golden=golden, seed=seed,
         stream=stream_options(stream), dump_after=_passes(dump_after or []),
-        dump=_dump_to(as_json))
+        dump=_dump_to(as_json), npu=NpuOptions(resident=npu_resident), npu_fusion=npu_fusion)
     with stderr().status(f"converting {model.name}"):
         result = convert_model(model, target, options)
     write_whole(output, lambda file: file.write(result.plan.data))
@@ -128,6 +138,7 @@ def _show(result: Conversion, model: Path, output: Path) -> None:
         for io in ios:
             say(f"{what} {io_text(io)}")
     show_stream(plan.model.stream, result.notes)
+    show_npu(plan)
     say()
     layer_table(plan.layers)
     say()
@@ -135,6 +146,8 @@ def _show(result: Conversion, model: Path, output: Path) -> None:
     for name, reason in zip(names, result.reasons):
         if reason:
             say(f"{name}: {reason}")
+    for line in result.npu.report if result.npu else ():
+        say(f"NPU: {line}")
     say()
     if result.quantization is not None:
         _show_quantization(result.quantization)
@@ -179,6 +192,8 @@ def _json(result: Conversion, model: Path, output: Path) -> dict[str, Any]:
         "ram_bound_bytes": result.memory.bound,
         "ram_ratio": result.memory.ratio,
         "stream": stream_json(result.plan.model.stream),
+        "npu": npu_json(result.plan),
+        "npu_report": list(result.npu.report) if result.npu else [],
         "notes": list(result.notes),
         "layers": layer_json(result.plan.layers, result.reasons),
         "quantization": None if report is None else {

@@ -12,6 +12,7 @@ from edgesparse.cli.console import emit, say, table
 from edgesparse.cli.files import open_plan
 from edgesparse.cli.layers import io_text, layer_json, layer_table, plan_json
 from edgesparse.cli.names import short_names
+from edgesparse.cli.npu_view import asm_lines, npu_json, show_npu
 from edgesparse.cli.stream_option import show_stream, stream_json
 from edgesparse.footprint import flash_of, memory_map
 from edgesparse.plan.plan import Plan
@@ -21,12 +22,19 @@ def inspect(
     plan: Annotated[Path, typer.Argument(help="A plan file.")],
     steps: Annotated[
         bool, typer.Option("--steps", help="Every step with full names and stages.")] = False,
+    asm: Annotated[
+        bool, typer.Option("--asm", help="The program for the NPU, instruction by instruction."),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
 ) -> None:
     """Show what a plan does and what its flash and RAM are spent on."""
     loaded = open_plan(plan)
+    lines = asm_lines(loaded) if asm else []
     if as_json:
-        emit(_json(loaded, plan))
+        emit(_json(loaded, plan) | ({"asm": lines} if asm else {}))
+    elif asm:
+        for line in lines:
+            say(line, "bold" if line.startswith(";") else "")
     else:
         _show(loaded, plan, steps)
 
@@ -40,6 +48,7 @@ def _show(plan: Plan, path: Path, steps: bool) -> None:
         for io in ios:
             say(f"{what} {io_text(io)}")
     show_stream(model.stream)
+    show_npu(plan)
     say(f"self test: {'yes' if model.golden else 'none stored'}")
     say()
     if steps:
@@ -88,6 +97,7 @@ def _json(plan: Plan, path: Path) -> dict[str, Any]:
         "source_sha256": sha.hex() if sha else None,
         "self_test": plan.model.golden is not None,
         "stream": stream_json(plan.model.stream),
+        "npu": npu_json(plan),
         "flash": asdict(flash_of(plan)),
         "layers": layer_json(plan.layers),
         "memory_map": [asdict(region) for region in memory_map(plan)],

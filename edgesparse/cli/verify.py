@@ -68,6 +68,9 @@ def _show(report: Report) -> None:
         say(f"{len(report.not_compared)} results of the plan are not tensors of the model: "
             f"{', '.join(short_names(report.not_compared)[:3])}"
             f"{' ...' if len(report.not_compared) > 3 else ''}")
+    if report.not_seen:
+        say(f"{len(report.not_seen)} results of {report.backend} are not in the arena after a run; "
+            "what is computed from them is compared")
     for output, sqnr in report.sqnr_db.items():
         say(f"output {output}: {sqnr:.1f} dB against float over the calibration data")
     first = report.first

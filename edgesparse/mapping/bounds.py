@@ -24,7 +24,8 @@ SCALES = "check the scales of this layer's input, weights and output"
 
 def check_sums(where: str, operator: str, mac: pm.Mac, sums: Array, requant: pm.Requant) -> None:
     """sums [rows] int64: sum of |w| per output channel. Raises Unsupported."""
-    worst = np.abs(mac.bias.astype(np.int64)) + 128 * sums
+    most = 128 if mac.bias_form is pm.BiasForm.FOLDED else 255
+    worst = np.abs(mac.bias.astype(np.int64)) + most * sums
     row = int(worst.argmax())
     if worst[row] >= 2**31:
         raise Unsupported(

@@ -19,7 +19,7 @@ from edgesparse.mapping.lowered import (
     broadcastable,
     same_box,
 )
-from edgesparse.mapping.weights import folded_bias, stored
+from edgesparse.mapping.weights import mac_bias, stored
 from edgesparse.ops import (
     Add,
     AvgPool,
@@ -41,11 +41,12 @@ def emit_mac(low: Lowered, node: Node) -> None:
     assert isinstance(node.op, (Conv, FullyConnected))
     ins, outs = low.graph.ins(node), low.graph.outs(node)
     shape = stages.geometry(node.op, ins, outs)
-    matrix, reason = stored(ins[1], node.op.groups if isinstance(node.op, Conv) else 1)
+    matrix, reason = stored(node, ins[1], low.weights)
     x = as_matrix(low, node, node.inputs[0], shape.in_h * shape.in_w, shape.in_c)
     assert ins[2].data is not None
-    bias, sums = folded_bias(node, ins[1], ins[2].data, ins[0].zero_point)
-    source = pm.Mac(geometry=shape, weights=matrix, bias_form=pm.BiasForm.FOLDED, bias=bias)
+    form = low.weights.bias_form
+    bias, sums = mac_bias(node, ins[1], ins[2].data, ins[0].zero_point, form)
+    source = pm.Mac(geometry=shape, weights=matrix, bias_form=form, bias=bias)
     requant = stages.requant(node.op, ins, outs)
     check_sums(node.name, type(node.op).__name__, source, sums, requant)
     y = as_matrix_result(low, node.outputs[0], shape.out_h * shape.out_w, shape.rows)

@@ -9,7 +9,7 @@ from edgesparse.mapping import stages
 from edgesparse.mapping.bounds import check_gates, check_hidden, check_past
 from edgesparse.mapping.draft import Draft, DraftStage
 from edgesparse.mapping.lowered import Lowered, Remembered, add_state
-from edgesparse.mapping.weights import folded_bias, stored
+from edgesparse.mapping.weights import PORTABLE, mac_bias, stored
 from edgesparse.ops import Lstm, Svdf
 from edgesparse.plan import model as pm
 from edgesparse.quantize.fixedpoint import Rounding
@@ -66,15 +66,17 @@ def emit_svdf(low: Lowered, node: Node) -> None:
 def _matrix(
     node: Node, of: tuple[int, int], w: Tensor, bias: Array
 ) -> tuple[pm.Mac, str]:
-    """A Mac that multiplies each column by w, and why w is encoded as it is.
+    """A Mac that multiplies each column by w, and why w is encoded as it is: on every target as
+    CPUs want it, since no NPU has code for what follows.
 
     of  columns and zero point of what it multiplies
     """
     columns, zero_point = of
-    weights, reason = stored(w)
-    folded, _ = folded_bias(node, w, bias, zero_point)
+    weights, reason = stored(node, w, PORTABLE)
+    form = PORTABLE.bias_form
+    folded, _ = mac_bias(node, w, bias, zero_point, form)
     rows, depth = w.shape
     stages.check_limits({"in_w": columns, "in_c": depth, "rows": rows}, node.outputs[0])
     geometry = pm.Geometry(in_w=columns, in_c=depth, out_w=columns, rows=rows)
     return pm.Mac(
-        geometry=geometry, weights=weights, bias=folded, bias_form=pm.BiasForm.FOLDED), reason
+        geometry=geometry, weights=weights, bias=folded, bias_form=form), reason

@@ -8,6 +8,8 @@ from edgesparse.mapping.bounds import check_stage
 from edgesparse.mapping.draft import Draft, DraftStage
 from edgesparse.mapping.emit_compute import Binary
 from edgesparse.mapping.lowered import Lowered, same_box, same_or_one
+from edgesparse.npu.legality import GRAPH, MACHINE, Candidate, cheapest_cut, refusal
+from edgesparse.ops import MaxPool
 from edgesparse.plan import model as pm
 
 MAX_STAGES = 16
@@ -23,6 +25,8 @@ def takes_tail(draft: Draft) -> bool:
 
 def with_tail(low: Lowered, draft: Draft, written: set[str], merged: set[int]) -> Draft:
     """Append the elementwise nodes that follow, as long as each fusion is legal."""
+    if low.fusion.npu is not None:
+        return _npu_tail(low, draft, written, merged)
     while True:
         node = low.graph.sole_consumer(draft.output) if draft.output in low.graph.tensors else None
         if node is None or len(draft.stages) == MAX_STAGES:
@@ -32,6 +36,40 @@ def with_tail(low: Lowered, draft: Draft, written: set[str], merged: set[int]) -
             return draft
         draft = draft.append(stage, node.outputs[0], node.origin)
         merged.add(id(node))
+
+
+def _npu_tail(low: Lowered, draft: Draft, written: set[str], merged: set[int]) -> Draft:
+    """The same for the kernels of an NPU, which take a pool too but have a scratchpad to fit."""
+    config = low.fusion.npu
+    assert config is not None
+    drafts, nodes = [draft], list[Node]()
+    while draft.output in low.graph.tensors and len(draft.stages) < MAX_STAGES:
+        node = low.graph.sole_consumer(draft.output)
+        stage = None
+        if node is not None:
+            stage = _pool_stage(low, node) or _tail_stage(low, node, draft.output, written)
+        if node is None or stage is None:
+            break
+        candidate = Candidate(
+            low.graph, draft, node, stage, low.tensors, frozenset(written), config)
+        if refusal(candidate, GRAPH):
+            break
+        if reason := refusal(candidate, MACHINE):
+            cut = cheapest_cut([low.tensors[d.output].size for d in drafts], config.lanes)
+            low.splits.append(f"{node.name}: a kernel of its own: {reason}")
+            drafts, nodes = drafts[: cut + 1], nodes[:cut]
+            break
+        draft = draft.append(stage, node.outputs[0], node.origin)
+        drafts.append(draft)
+        nodes.append(node)
+    merged.update(id(node) for node in nodes)
+    return drafts[-1]
+
+
+def _pool_stage(low: Lowered, node: Node) -> DraftStage | None:
+    if not isinstance(node.op, MaxPool):
+        return None
+    return DraftStage(stages.pool(node.op, low.graph.ins(node), low.graph.outs(node)))
 
 
 def _tail_stage(low: Lowered, node: Node, value: str, written: set[str]) -> DraftStage | None:

@@ -31,8 +31,9 @@ from edgesparse.mapping.emit_move import (
 )
 from edgesparse.mapping.emit_recurrent import emit_lstm, emit_svdf
 from edgesparse.mapping.fuse import takes_tail, with_tail
-from edgesparse.mapping.lowered import Lowered, contiguous_output
+from edgesparse.mapping.lowered import FULL, Fusion, Lowered, contiguous_output
 from edgesparse.mapping.views import resolve_views
+from edgesparse.mapping.weights import PORTABLE, WeightPolicy
 from edgesparse.ops import (
     AvgPool,
     Concat,
@@ -69,9 +70,13 @@ _EMIT: tuple[tuple[type | tuple[type, ...], Callable[[Lowered, Node], None]], ..
 )
 
 
-def lower(graph: Graph) -> Lowered:
+def lower(
+    graph: Graph, weights: WeightPolicy = PORTABLE, fusion: Fusion = FULL
+) -> Lowered:
     """Lower an int8 graph. Raises UnsupportedModel with everything that has no step."""
-    low = Lowered(graph, tensors=dict(graph.tensors), views=dict(resolve_views(graph)))
+    low = Lowered(
+        graph, tensors=dict(graph.tensors), views=dict(resolve_views(graph)), weights=weights,
+        fusion=fusion)
     written: set[str] = set(graph.inputs)
     merged: set[int] = set()
     issues: list[Unsupported] = []
@@ -81,7 +86,7 @@ def lower(graph: Graph) -> Lowered:
         try:
             first = len(low.drafts)
             _lower_node(low, node)
-            if len(low.drafts) > first and takes_tail(low.drafts[-1]):
+            if len(low.drafts) > first and fusion.on and takes_tail(low.drafts[-1]):
                 low.drafts[-1] = with_tail(low, low.drafts[-1], written, merged)
                 written.add(low.drafts[-1].output)
         except Unsupported as issue:

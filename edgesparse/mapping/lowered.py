@@ -9,8 +9,10 @@ from edgesparse.graph.ir import Graph, Node, Shape, Tensor
 from edgesparse.mapping import stages
 from edgesparse.mapping.draft import Draft
 from edgesparse.mapping.views import View, reshaped
+from edgesparse.mapping.weights import PORTABLE, WeightPolicy
 from edgesparse.plan import model as pm
 from edgesparse.plan.stream_model import Stream
+from edgesparse.target import NpuConfig
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,18 @@ class Remembered:
     use: pm.RingUse = pm.RingUse.COLUMNS
 
 
+@dataclass(frozen=True)
+class Fusion:
+    """on   nodes join the step before them
+    npu  the machine whose kernels they join; None: the portable core, which runs any tail"""
+
+    on: bool = True
+    npu: NpuConfig | None = None
+
+
+FULL = Fusion()
+
+
 @dataclass
 class Lowered:
     """The steps of a model and where each tensor's bytes are, relative to its root."""
@@ -47,6 +61,12 @@ class Lowered:
     """Tensors that are windows into a ring; they have no view."""
     stream: Stream | None = None
     """The table of a hop model; the assembler says where its state stands."""
+    weights: WeightPolicy = PORTABLE
+    """How the target wants weights."""
+    fusion: Fusion = FULL
+    """Whether nodes join the step before them, and whose kernels decide."""
+    splits: list[str] = field(default_factory=list)
+    """Groups that the machine is too small for: where they were cut, and why."""
 
 
 def as_matrix(low: Lowered, node: Node, name: str, columns: int, channels: int) -> str:

@@ -1,42 +1,101 @@
-"""Weights of a layer as a plan stores them, and the bias that goes with them."""
+"""Weights of a layer as a plan stores them and the bias that goes with them, as the target wants
+both."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
 from edgesparse.errors import Unsupported
 from edgesparse.graph.ir import Array, Node, Tensor
 from edgesparse.mapping.bounds import SCALES
+from edgesparse.ops import Conv
 from edgesparse.plan import model as pm
-from edgesparse.sparsity.choose import MIN_SAVING, choose
-from edgesparse.sparsity.measure import measure
+from edgesparse.sparsity.choose import MIN_SAVING, Decision, choose
+from edgesparse.sparsity.choose_lanes import Cost, choose_lanes, dense_lanes, flash_or_steps
+from edgesparse.sparsity.measure import WeightStats, measure
+from edgesparse.target import Target
+
+Chooser = Callable[[Node, WeightStats, Array], Decision]
+"""Decides for the weights [rows, K] of a layer."""
 
 
-def stored(w: Tensor, groups: int = 1) -> tuple[pm.Weights, str]:
-    """A constant [rows, ...] in the encoding chosen for it, and why; groups: of a convolution."""
+@dataclass(frozen=True)
+class WeightPolicy:
+    """bias_form  FOLDED: kernels multiply stored inputs; PLAIN: inputs less their zero point, so
+    that a zero adds nothing and may be skipped"""
+
+    choose: Chooser
+    bias_form: pm.BiasForm
+
+
+def by_bytes(node: Node, stats: WeightStats, w: Array) -> Decision:
+    """The encodings of CPUs."""
+    if not _is_grouped(node):
+        return choose(stats, w)
+    decision = choose(stats, w, only=("dense",))
+    if stats.zero_fraction < MIN_SAVING:
+        return decision
+    return Decision(decision.groups, f"{decision.reason}; weights of groups stay dense",
+                    decision.candidates)
+
+
+PORTABLE = WeightPolicy(by_bytes, pm.BiasForm.FOLDED)
+
+
+def in_lanes(lanes: int, cost: Cost) -> WeightPolicy:
+    """The packing of an NPU with so many lanes; `cost` decides among its kinds."""
+
+    def decide(node: Node, stats: WeightStats, w: Array) -> Decision:
+        if _is_grouped(node):
+            return dense_lanes(stats, w, lanes)
+        return choose_lanes(stats, w, lanes, cost)
+
+    return WeightPolicy(decide, pm.BiasForm.PLAIN)
+
+
+def policy_of(target: Target) -> WeightPolicy:
+    """Of a target with an NPU: the cost is what comes from flash, or the steps if they are more."""
+    if target.npu is None:
+        return PORTABLE
+    flash = target.npu.flash_cycles / target.npu.flash_bytes
+    return in_lanes(target.npu.lanes, flash_or_steps(flash))
+
+
+def stored(node: Node, w: Tensor, policy: WeightPolicy) -> tuple[pm.Weights, str]:
+    """A constant [rows, ...] of `node` in the encoding chosen for it, and why."""
     assert w.data is not None
     matrix = w.data.reshape(w.shape[0], -1)
-    stats = measure(matrix)
-    if groups > 1:
-        decision = choose(stats, matrix, only=("dense",))
-        kept = "" if stats.zero_fraction < MIN_SAVING else "; weights of groups stay dense"
-        reason = decision.reason + kept
-    else:
-        decision = choose(stats, matrix)
-        reason = decision.reason
+    decision = policy.choose(node, measure(matrix), matrix)
     rows, cols = matrix.shape
-    return pm.Weights(rows=rows, cols=cols, groups=decision.groups), reason
+    return pm.Weights(
+        rows=rows, cols=cols, groups=decision.groups, row_order=decision.row_order,
+    ), decision.reason
 
 
-def folded_bias(node: Node, w: Tensor, bias: Array, zero_point: int) -> tuple[Array, Array]:
-    """(bias - zero point * sum(w), sum of |w|), each [rows]: kernels multiply stored inputs."""
+def mac_bias(
+    node: Node, w: Tensor, bias: Array, zero_point: int, form: pm.BiasForm
+) -> tuple[Array, Array]:
+    """(bias of the plan, sum of |w|), each [rows]; zero_point: of what is multiplied.
+
+    FOLDED: bias - zero point * sum(w), as kernels multiply stored inputs; PLAIN: bias.
+    Raises Unsupported when it leaves int32.
+    """
     assert w.data is not None
     matrix = w.data.reshape(w.shape[0], -1).astype(np.int64)
-    folded = bias.astype(np.int64) - zero_point * matrix.sum(axis=1)
-    if (np.abs(folded) >= 2**31).any():
-        row = int(np.abs(folded).argmax())
-        reach = abs(int(folded[row]))
+    wide = bias.astype(np.int64)
+    if form is pm.BiasForm.FOLDED:
+        wide = wide - zero_point * matrix.sum(axis=1)
+    if (np.abs(wide) >= 2**31).any():
+        row = int(np.abs(wide).argmax())
+        reach = abs(int(wide[row]))
         raise Unsupported(
             node.name, type(node.op).__name__,
             f"the sum of output channel {row} may reach {reach:,}, past int32", SCALES)
-    return np.asarray(folded, np.int32), np.abs(matrix).sum(axis=1)
+    return np.asarray(wide, np.int32), np.abs(matrix).sum(axis=1)
+
+
+def _is_grouped(node: Node) -> bool:
+    return isinstance(node.op, Conv) and node.op.groups > 1

@@ -1,7 +1,7 @@
 """The instruction set in one table.
 
-native/src/npu/isa.inc and the tables of docs/NPU.md are made from it (tools/npu_isa.py); the
-assembler and the disassembler read it. An instruction is 16 bytes, little-endian:
+native/include/edgesparse/npu_isa.inc and the table of docs/NPU.md are made from it
+(tools/npu_isa.py); assembler and disassembler read it. An instruction is 16 bytes, little-endian:
 op u8, a u8, b u8, c u8, i0 u32, i1 u32, i2 u32.
 """
 
@@ -18,6 +18,10 @@ LOOP_BODY = 64
 STREAM_DIMS = 4
 DMA_CHANNELS = 8
 NPOS_MAX = 8
+DMA_PENDING = 64
+"""Transfers that may be pending at one time."""
+EXECUTED_MAX = 1 << 24
+"""Instructions a run may execute."""
 
 
 class Kind(IntEnum):
@@ -136,11 +140,58 @@ class Index(IntEnum):
     N_OF_M = 4
 
 
+INDEX_BITS = 15
 SKIP = 1 << 8
 """Flag in i1 of MACB and MACV: steps whose activation is the zero point take no slot."""
+N_SHIFT, M_SHIFT = 16, 24
+"""Where n and m of N_OF_M stand in i1 of MACB."""
+GROUP_BITS = 255
+"""Lanes that share a column, in i1 of MACG."""
+WIDE_COLUMNS = 1 << 9
+"""Flag in i1 of MACG: column numbers of 16 bits."""
 PER_TENSOR = 1
 SINGLE_ROUNDING = 2
 """Bits of REQMODE."""
+
+
+class Trap(IntEnum):
+    """Why a program is refused or a run stopped; docs/NPU.md section 5."""
+
+    OK = 0
+    BADCFG = 1
+    BADOP = 2
+    BADREG = 3
+    BADVALUE = 4
+    ALIGN = 5
+    LOOP = 6
+    STREAM = 7
+    OOB = 8
+    BADBLOB = 9
+    DMAHAZ = 10
+    LIMIT = 11
+    END = 12
+    FMT = 13
+
+
+class Engine(IntEnum):
+    """Whose time an event of a trace is."""
+
+    DMA = 0
+    MAC = 1
+    REQ = 2
+    LUT = 3
+    VEC = 4
+    STALL_DMA = 5
+    STALL_FETCH = 6
+
+
+COUNTERS = (
+    "cycles", "launch_cyc", "issue", "insns", "cmd_fetch_bytes", "mac_cyc", "mac_issued",
+    "mac_skip_w", "mac_skip_a", "mac_pad", "mac_gated", "vec_store_skipped", "req_cyc", "lut_cyc",
+    "vec_cyc", "index_cyc", "scan_extra", "gather_conflict_cyc", "stall_dma", "stall_fetch",
+    "dma_busy", "dma_flash_rd_bytes", "dma_dram_rd_bytes", "dma_dram_wr_bytes", "dma_transfers",
+    "sram_rd_bytes", "sram_wr_bytes", "w_bytes", "idx_bytes", "host_steps")
+"""docs/NPU.md section 7, in the order of the C struct."""
 
 
 @dataclass(frozen=True)
@@ -209,13 +260,13 @@ TABLE: tuple[Instruction, ...] = (
          b="stream:STREAM"),
     _row(Op.MACB, "for each of `steps` stored steps (column, w[L]) and each p < P: "
          "acc[p] += w * (x - INZP), the same x for all lanes",
-         "4 + max(steps run, ceil(stored P / scan) if SKIP, ceil(COLS / 32) if BITMASK)",
+         "4 + max(pairs run, ceil(steps P / scan) if SKIP, ceil(COLS / 32) if BITMASK) + 1 if SKIP",
          a="acc:ACC", b="weights:STREAM", c="x:STREAM", i0="steps:U32", i1="format:U32",
          i2="index:U32"),
     _row(Op.MACV, "for each of COLS taps: acc[p][l] += w[l] * (x[l] - INZP)",
-         "4 + taps run times P", a="acc:ACC", b="weights:STREAM", c="x:STREAM", i1="flags:U32"),
+         "4 + pairs run", a="acc:ACC", b="weights:STREAM", c="x:STREAM", i1="flags:U32"),
     _row(Op.MACW, "for each of `steps` (column, one w): acc[l] += w * (x[l XSTRIDE] - INZP), "
-         "lanes along time", "4 + sum over steps of the fullest bank", a="acc:ACC",
+         "lanes along time", "4 + sum over steps and p of the fullest bank", a="acc:ACC",
          b="weights:STREAM", c="x:STREAM", i0="steps:U32", i1="format:U32", i2="index:U32"),
     _row(Op.MACG, "for each of `steps` (L / group columns, w[L]): acc[l] += w[l] * "
          "(x of its group's column - INZP)", "4 + sum over steps and p of the fullest bank",
@@ -227,16 +278,16 @@ TABLE: tuple[Instruction, ...] = (
     _row(Op.LUT, "P vectors := table[v + 128]", "1 + P ceil(VL / T)", a="v:VEC", b="from:VEC",
          i0="table:U32"),
     _row(Op.VADDQ, "P vectors := TFLite's int8 ADD of a and b", "1 + 3 P ceil(VL / R)",
-         a="v:VEC", b="x:VEC", c="y:U8"),
+         a="v:VEC", b="x:VEC", c="y:VEC"),
     _row(Op.VMULQ, "P vectors := TFLite's int8 MUL of a and b", "1 + 3 P ceil(VL / R)",
-         a="v:VEC", b="x:VEC", c="y:U8"),
-    _row(Op.VMAX, "P vectors := the larger, lane by lane", "P", a="v:VEC", b="x:VEC", c="y:U8"),
+         a="v:VEC", b="x:VEC", c="y:VEC"),
+    _row(Op.VMAX, "P vectors := the larger, lane by lane", "P", a="v:VEC", b="x:VEC", c="y:VEC"),
     _row(Op.VCLAMP, "P vectors := clamped to QMIN .. QMAX", "P", a="v:VEC", b="x:VEC"),
     _row(Op.ACCV, "P accumulators += vectors, sign-extended", "P", a="acc:ACC", b="v:VEC"),
     _row(Op.AVGR, "P vectors := accumulator / count, halves away from 0, clamped",
          "1 + P ceil(VL / R)", a="v:VEC", b="acc:ACC", i0="count:U32"),
     _row(Op.MSK, "P masks := v != INZP", "P", a="mask:MASK", b="v:VEC"),
-    _row(Op.MAND, "P masks := and", "P", a="mask:MASK", b="x:U8", c="y:U8"),
+    _row(Op.MAND, "P masks := and", "P", a="mask:MASK", b="x:MASK", c="y:MASK"),
     _row(Op.GATH, "vector := bytes at the x stream's address + u16 of the index stream",
          "1 + the fullest bank", a="v:ONE_VEC", b="x:STREAM", c="index:STREAM"),
     _row(Op.SCAT, "store the vector's bytes at the x stream's address + u16 of the index stream",

@@ -182,7 +182,7 @@ def decode(cls: type[T], buffer: bytes | memoryview, identifier: bytes) -> T:
 # The invariant an unknown enum value breaks, by class.
 ENUM_INVARIANT = {
     "Layout": 11, "DType": 11, "RingRole": 14, "RingUse": 15, "Rounding": 41, "BiasForm": 50,
-    "Encoding": 52, "StreamMode": 70,
+    "Encoding": 52, "StreamMode": 70, "BlobPart": 82,
 }
 
 

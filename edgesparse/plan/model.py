@@ -3,7 +3,8 @@
 docs/PLAN_FORMAT.md says what each field means. The annotation of a field is its type in the
 schema, the order of the fields is the schema's, and codec.py reads and writes by nothing else.
 A field without a default is `required` in the schema, unless it is a number or a string.
-Sources stand in source_model.py, the tables of streaming in stream_model.py.
+Sources stand in source_model.py, the tables of streaming in stream_model.py, those of the NPU in
+npu_model.py.
 
 Three simplifications of the schema's shapes:
 a union field holds the table itself (`Step.source` is a Mac, a Load, ...); a `Stage` table is
@@ -19,6 +20,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from edgesparse.plan.npu_model import Npu, NpuBlob
 from edgesparse.plan.scalars import (
     F32,
     I8,
@@ -333,9 +335,10 @@ class PlanModel:
     options: str = ""
     names: Names | None = None
     stream: Stream | None = None
+    npu: Npu | None = None
 
 
-STRUCTS: frozenset[type] = frozenset({Place, Ring, Geometry, Scaled, Window})
+STRUCTS: frozenset[type] = frozenset({Place, Ring, Geometry, Scaled, Window, NpuBlob})
 """What stands inline in its table, every field written; the other classes are tables."""
 
 

@@ -33,6 +33,7 @@ class Encoding(IntEnum):
     BSR = 2
     NM = 3
     DELTA_CSR = 4
+    LANES = 5
 
 
 class BiasForm(IntEnum):

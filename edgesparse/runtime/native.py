@@ -1,7 +1,8 @@
 """The C core through cffi: what native/include/edgesparse/edgesparse.h offers, as Python objects.
 
-The only importer of edgesparse._native. Pointers are made once, when an object is; a call costs
-no conversion. The interpreter lock is not held while the core runs: sessions run in parallel.
+The only importer of edgesparse._native; runtime/npu.py takes it from here. Pointers are made once,
+when an object is; a call costs no conversion. The interpreter lock is not held while the core runs:
+sessions run in parallel.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from edgesparse.errors import BadInput, NativeError, PlanInvalid
 from edgesparse.graph.ir import Array
 
 try:
-    from edgesparse._native import ffi, lib
+    from edgesparse._native import ffi as ffi
+    from edgesparse._native import lib as lib
 except ModuleNotFoundError as missing:
     raise ImportError(
         "the C core of edgesparse is not built beside this package; in a checkout run "
@@ -92,6 +94,7 @@ class NativeResult(NamedTuple):
     column: int
 
 
+NO_GOLDEN: int = lib.ES_ERR_NO_GOLDEN
 RUN: int = lib.ES_RESULT_RUN
 BEAT: int = lib.ES_RESULT_BEAT
 
@@ -102,6 +105,27 @@ def _take_result(user: Any, r: Any) -> None:
 
 
 ffi.def_extern(name="es_host_result")(_take_result)
+
+
+@dataclass
+class _Runner:
+    """What stands in for the steps, and what went wrong in it."""
+
+    run: Callable[[], None]
+    error: BaseException | None = None
+
+
+def _run(user: Any) -> int:
+    ffi.from_handle(user).run()
+    return 0
+
+
+def _run_failed(kind: Any, error: BaseException, trace: Any) -> None:
+    """C cannot pass it on; NativeSession raises it again."""
+    ffi.from_handle(trace.tb_frame.f_locals["user"]).error = error
+
+
+ffi.def_extern(name="es_host_run", error=1, onerror=_run_failed)(_run)
 
 
 class NativePlan:
@@ -127,6 +151,11 @@ class NativePlan:
             info.ram_bytes, info.state_bytes, info.flash_bytes, info.steps, info.inputs,
             info.outputs, info.config, bytes(ffi.buffer(sha, 32)) if sha else None)
 
+    def npu_program(self, blobs: Any, capacity: int, program: Any) -> None:
+        """Fill es_npu_blob[capacity] and es_npu_program. Raises NativeError when there is none."""
+        _check("es_npu_program_of", lib.es_npu_program_of(
+            self._pointer, blobs, capacity, program))
+
 
 def _describe(fault: Any, status: int) -> str:
     """ "I-24: the plan breaks ... (step 3, part 0)"."""
@@ -137,7 +166,7 @@ def _describe(fault: Any, status: int) -> str:
     place = f" ({', '.join(where)})" if where else ""
     return (
         f"I-{fault.invariant}: {status_text(status)}{place}; "
-        "docs/PLAN_FORMAT.md section 11 says what the number means")
+        "docs/PLAN_FORMAT.md section 12 says what the number means")
 
 
 class NativeSession:
@@ -170,6 +199,8 @@ class NativeSession:
         self.inputs = [self._buffer(lib.es_input, i) for i in range(info.inputs)]
         self.outputs = [self._buffer(lib.es_output, i) for i in range(info.outputs)]
         self._counters = ffi.new("es_step_counter[]", info.steps)
+        self._runner: _Runner | None = None
+        self._runner_handle: Any = None
 
     def _buffer(self, get: Any, index: int) -> Array:
         buffer = ffi.new("es_buffer *")
@@ -179,9 +210,22 @@ class NativeSession:
         return self.arena[first : first + buffer.size]
 
     def run(self) -> None:
+        """Raises what the runner raises, where there is one."""
         status = lib.es_run(self._pointer)
         if status:
-            _refused("es_run", status)
+            self._failed("es_run", status)
+
+    def set_runner(self, run: Callable[[], None]) -> None:
+        """From now on `run` does what all steps do, in runs and in streams."""
+        self._runner = _Runner(run)
+        self._runner_handle = ffi.new_handle(self._runner)
+        lib.es_set_runner(self._pointer, lib.es_host_run, self._runner_handle)
+
+    def _failed(self, call: str, status: int) -> NoReturn:
+        if self._runner is not None and self._runner.error is not None:
+            error, self._runner.error = self._runner.error, None
+            raise error
+        _refused(call, status)
 
     def run_step(self, step: int) -> None:
         """Raises NativeError when there is no such step."""
@@ -212,17 +256,22 @@ class NativeSession:
         """Push samples [frames, channels] int16, C order; results go to `take`, in order, or
         nowhere.
 
-        Raises NativeError when the plan is no stream or the record has ended.
+        Raises NativeError when the plan is no stream or the record has ended, and what a runner
+        raises; after that only a reset allows further samples.
         """
         handle = ffi.new_handle(take)
-        _check("es_push", lib.es_push(
+        status = lib.es_push(
             self._pointer, ffi.from_buffer("int16_t[]", samples), len(samples),
-            ffi.NULL if take is None else lib.es_host_result, handle))
+            ffi.NULL if take is None else lib.es_host_result, handle)
+        if status:
+            self._failed("es_push", status)
 
     def flush(self, take: Callable[[NativeResult], None]) -> None:
-        """End the record. Raises NativeError when the plan is no stream."""
+        """End the record. Raises NativeError when the plan is no stream, and as push()."""
         handle = ffi.new_handle(take)
-        _check("es_flush", lib.es_flush(self._pointer, lib.es_host_result, handle))
+        status = lib.es_flush(self._pointer, lib.es_host_result, handle)
+        if status:
+            self._failed("es_flush", status)
 
     def budget(self, seconds: float) -> None:
         """From now on measure runs, and count those that take longer; 0: none."""

@@ -15,8 +15,7 @@ from edgesparse.plan.places import addresses, ring_addresses
 from edgesparse.plan.plan import IoInfo, Plan
 from edgesparse.quantize.fixedpoint import round_half_away
 from edgesparse.runtime.native import NativePlan, NativeSession
-
-BACKENDS = ("portable",)
+from edgesparse.runtime.npu_backend import check_backend, npu_backend
 
 Inputs = Array | Sequence[Array] | Mapping[str, Array]
 """One array for a plan with one input; otherwise one per input, in order or by name."""
@@ -35,19 +34,23 @@ class Session:
     """A plan ready to run, with the memory of a streaming plan from run to run.
 
     Threads that share a session take turns; sessions of their own run at the same time.
+    backend  "portable", or a target with an NPU: the plan's program on the emulator; `npu` then
+             says what it counted
     Raises PlanInvalid when the core refuses the plan, BadInput for an unknown backend or what is
-    no Plan.
+    no Plan, WrongMachine when the plan has no program for the backend, NpuRefused when its program
+    is not sound.
     """
 
     def __init__(self, plan: Plan, backend: str = "portable") -> None:
-        if backend not in BACKENDS:
-            raise BadInput(f"backend {backend!r}: {', '.join(BACKENDS)} is allowed")
+        check_backend(backend)
         if not isinstance(plan, Plan):
             raise BadInput(
                 f"a session runs a Plan (from convert or load), not {type(plan).__name__}")
         self.plan = plan
         self._turn = threading.Lock()
-        self.native = NativeSession(NativePlan(plan.data))
+        opened = NativePlan(plan.data)
+        self.native = NativeSession(opened)
+        self.npu = npu_backend(plan, opened, self.native, backend)
         self._heads = self.native.arena[: 4 * len(plan.model.rings)].view("<u4")
 
     def run(self, x: Inputs) -> Array | tuple[Array, ...]:
@@ -76,6 +79,7 @@ class Session:
     def run_traced(self, x: Inputs) -> dict[int, Array]:
         """Run once; return what each step wrote, int8, by tensor number, read after the step.
 
+        On an NPU: of that, what is left in the arena after the run.
         Raises BadInput as run() does, and for a batch.
         """
         inputs, batch = self._inputs(x)
@@ -84,6 +88,8 @@ class Session:
         written: dict[int, Array] = {}
         with self._turn:
             self._write([values[0] for values in inputs])
+            if self.npu is not None:
+                return self.npu.run_traced(self._read)
             for number, step in enumerate(self.plan.model.steps):
                 self.native.run_step(number)
                 for branch in step.branches:
@@ -93,12 +99,16 @@ class Session:
     def reset(self) -> None:
         """Forget earlier runs."""
         self.native.reset()
+        if self.npu is not None:
+            self.npu.reset()
 
     def self_test(self) -> bool:
-        """Whether the plan's golden vector comes out; forgets earlier runs.
+        """Whether the plan's golden vector comes out, on an NPU its outputs; forgets earlier runs.
 
         Raises NativeError when the plan has none.
         """
+        if self.npu is not None:
+            return self.npu.self_test(self.native.outputs)
         return self.native.self_test()
 
     def profile(self, on: bool = True) -> None:

@@ -9,7 +9,7 @@ from edgesparse.graph.ir import Array
 from edgesparse.plan.plan import Plan
 from edgesparse.quantize.fixedpoint import round_half_away
 from edgesparse.runtime.native import BEAT, RUN, NativePlan, NativeResult, NativeSession
-from edgesparse.runtime.session import BACKENDS
+from edgesparse.runtime.npu_backend import check_backend, npu_backend
 from edgesparse.streaming.events import Beat, Event, Run, SignalState, StateChange
 from edgesparse.streaming.frontend import MISSING
 
@@ -24,15 +24,17 @@ class Stream:
         """rate: of the samples that will be pushed, Hz; None: not checked.
 
         Raises BadInput for a plan that is no stream, another rate than the plan's or an unknown
-        backend, PlanInvalid when the core refuses the plan.
+        backend, PlanInvalid when the core refuses the plan, WrongMachine and NpuRefused as a
+        Session.
         """
-        if backend not in BACKENDS:
-            raise BadInput(f"backend {backend!r}: {', '.join(BACKENDS)} is allowed")
+        check_backend(backend)
         if plan.model.stream is None:
             raise BadInput(
                 "the plan takes windows, not samples; convert the model with --stream hop=N")
         self.plan = plan
-        self.native = NativeSession(NativePlan(plan.data))
+        opened = NativePlan(plan.data)
+        self.native = NativeSession(opened)
+        self.npu = npu_backend(plan, opened, self.native, backend)
         self._shapes = [out.shape for out in plan.outputs]
         self._events: list[Event] = []
         info = self.native.stream_info()
@@ -70,6 +72,8 @@ class Stream:
     def reset(self) -> None:
         """Forget the signal; the next sample is number 0."""
         self.native.reset()
+        if self.npu is not None:
+            self.npu.reset()
 
     def budget(self, seconds: float) -> None:
         """Count runs that take longer, from the next one on."""

@@ -18,7 +18,7 @@
 
 enum {
     TRAILER = 64,
-    INVARIANTS = 80,
+    INVARIANTS = 90,
     FRAMES = 4096,       /* most frames pushed into a stream */
     MOST_RAM = 64 << 20, /* a bigger arena is counted and left alone */
     MOST_COST = 5000000  /* the same for a run with more work than that */

@@ -44,10 +44,11 @@ static inline int32_t es_rdbp(int32_t a, int exponent)
 }
 
 /* x * multiplier * 2^(shift - 31), rounded twice: multiplier >= 0,
- * -31 <= shift <= 30, x * 2^max(shift, 0) fits int32 (I-43). */
+ * -31 <= shift <= 30. x * 2^max(shift, 0) fits int32 in a plan (I-43) and wraps
+ * in an accumulator of the NPU. */
 static inline int32_t es_mbqm_double(int32_t x, int32_t multiplier, int shift)
 {
-    int32_t left = shift > 0 ? x * (1 << shift) : x;
+    int32_t left = shift > 0 ? (int32_t)((uint32_t)x << shift) : x;
     return es_rdbp(es_srdhm(left, multiplier), shift > 0 ? 0 : -shift);
 }
 

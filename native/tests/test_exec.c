@@ -132,6 +132,47 @@ static void test_steps_are_a_run(void)
     }
 }
 
+/* Stands in for the steps by running them; `fails` in a row do not. */
+typedef struct stand_in {
+    es_session *session;
+    uint32_t runs, fails;
+} stand_in;
+
+static int all_steps(void *user)
+{
+    stand_in *it = user;
+    it->runs++;
+    if (it->fails > 0) {
+        it->fails--;
+        return 1;
+    }
+    for (uint32_t step = 0; step < info.steps; step++) {
+        CHECK(es_run_step(it->session, step) == ES_OK);
+    }
+    return 0;
+}
+
+static void test_a_runner_stands_in_for_the_steps(void)
+{
+    es_session plain, other;
+    stand_in runner = {&other, 0, 0};
+    start(&plain, memory[0]);
+    start(&other, memory[1]);
+    es_set_runner(NULL, all_steps, &runner);
+    es_set_runner(&other, all_steps, &runner);
+    CHECK(run(&plain, 3) == run(&other, 3));
+    CHECK(es_reset(&other) == ES_OK && es_reset(&plain) == ES_OK);
+    CHECK(run(&plain, 4) == run(&other, 4));
+    CHECK(es_self_test(&other) == ES_OK);
+    CHECK(runner.runs == 2);
+    runner.fails = 1;
+    CHECK(es_run(&other) == ES_ERR_RUNNER);
+    CHECK(es_run(&other) == ES_OK);
+    es_set_runner(&other, NULL, NULL);
+    CHECK(es_run(&other) == ES_OK);
+    CHECK(runner.runs == 4);
+}
+
 static uint32_t now;
 
 static uint32_t clock_that_wraps(void)
@@ -191,6 +232,7 @@ int main(void)
     test_nothing_outside_the_arena();
     test_state();
     test_steps_are_a_run();
+    test_a_runner_stands_in_for_the_steps();
     test_counters();
     test_self_test_can_fail();
     printf("%d failures\n", failures);

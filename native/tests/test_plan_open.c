@@ -111,7 +111,7 @@ static int survives_every_change(void)
                 accepted++;
             } else {
                 refused++;
-                CHECK(fault.invariant > 3 && fault.invariant <= 62);
+                CHECK(fault.invariant > 3 && fault.invariant <= 82);
                 CHECK(fault.step >= -1 && fault.step < 10);
             }
             copy[at] = plan_everything[at];

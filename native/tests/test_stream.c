@@ -190,6 +190,34 @@ static void test_a_run_over_the_budget_is_counted_and_nothing_else(void)
     CHECK(stream.overruns == 0 && stream.worst_ticks == 0 && stream.runs == 0);
 }
 
+static int fail(void *user)
+{
+    (void)user;
+    return 1;
+}
+
+static void test_a_run_that_fails_ends_the_stream(void)
+{
+    es_seen_results seen = nothing;
+    es_stream stream;
+    start();
+    es_set_runner(&session, fail, NULL);
+    CHECK(es_push(&session, stream_signal, SAMPLES, see, &seen) ==
+          ES_ERR_RUNNER);
+    CHECK(es_stream_info(&session, &stream) == ES_OK && stream.runs == 0);
+    CHECK(es_push(&session, stream_signal, 1, see, &seen) == ES_ERR_ENDED);
+    CHECK(es_flush(&session, see, &seen) == ES_OK);
+    CHECK(es_reset(&session) == ES_OK);
+    /* Too few samples for a run: the flush needs one. */
+    CHECK(es_push(&session, stream_signal, 1, NULL, NULL) == ES_OK);
+    CHECK(es_flush(&session, NULL, NULL) == ES_ERR_RUNNER);
+    es_set_runner(&session, NULL, NULL);
+    CHECK(es_reset(&session) == ES_OK);
+    seen = nothing;
+    push_all(&seen, 0, SAMPLES);
+    CHECK(seen.hash == stream_pushed);
+}
+
 static void test_arguments(void)
 {
     static uint8_t room[2048] __attribute__((aligned(16)));
@@ -235,6 +263,7 @@ int main(void)
     test_nothing_outside_the_arena();
     test_reset_starts_again();
     test_a_run_over_the_budget_is_counted_and_nothing_else();
+    test_a_run_that_fails_ends_the_stream();
     test_arguments();
     test_an_empty_record();
     printf("%d failures\n", failures);

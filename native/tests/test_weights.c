@@ -300,6 +300,108 @@ static void test_delta_csr(void)
     CHECK(es_weights_check(&group, 20) == 56);
 }
 
+/* 17 rows of 3: a full slice, and one with a single row. Row r holds r + 1 in
+ * the columns of `mask`. */
+static void fill_rows(int8_t *expected, uint32_t mask)
+{
+    for (uint32_t i = 0; i < 17 * 3; i++) {
+        expected[i] = mask >> i % 3 & 1 ? (int8_t)(i / 3 + 1) : 0;
+    }
+}
+
+/* A step of each slice with weights r + 1 in every lane that is a row. */
+static void fill_step(int8_t *values, uint32_t slice)
+{
+    for (uint32_t l = 0; l < 16; l++) {
+        uint32_t row = slice * 16 + l;
+        values[l] = row < 17 ? (int8_t)(row + 1) : 0;
+    }
+}
+
+static es_row_group lanes_of(uint8_t packing, const int8_t *values,
+                             uint32_t value_count, const uint8_t *index,
+                             uint32_t index_count)
+{
+    es_row_group group =
+        group_of(ES_LANES, 17, values, value_count, index, index_count);
+    group.block_rows = 16;
+    group.block_cols = 16;
+    group.packing = packing;
+    return group;
+}
+
+static void test_lanes_that_share_a_column(void)
+{
+    static int8_t expected[17 * 3], values[6 * 16];
+    static const uint8_t columns[] = {2, 0, 2, 0, 0, 2, 0, 2};
+    static const uint8_t mask[] = {2, 0, 2, 0, 5, 0, 5, 0};
+    es_row_group group;
+    for (uint32_t i = 0; i < 6; i++) {
+        fill_step(values + i * 16, i / 3);
+    }
+    fill_rows(expected, 7);
+    group = lanes_of(0, values, sizeof values, NULL, 0);
+    expect(&group, 3, expected);
+    CHECK(es_weights_check(&group, 4) == 58);
+    for (uint32_t i = 0; i < 4; i++) {
+        fill_step(values + i * 16, i / 2);
+    }
+    fill_rows(expected, 5);
+    group = lanes_of(1, values, 4 * 16, columns, sizeof columns);
+    group.index_bits = 8;
+    expect(&group, 3, expected);
+    refuse_sizes(group, 3, 58);
+    refuse_index(group, 3, 5, 3, 58); /* outside */
+    refuse_index(group, 3, 7, 0, 58); /* not ascending */
+    group = lanes_of(2, values, 4 * 16, mask, sizeof mask);
+    expect(&group, 3, expected);
+    refuse_sizes(group, 3, 58);
+    refuse_index(group, 3, 4, 0xC, 58); /* past K */
+    refuse_index(group, 3, 5, 1, 58);   /* the filler */
+}
+
+static void test_lanes_of_one_and_two(void)
+{
+    /* 2 rows of 5; the second one has one step less. */
+    static const int8_t expected[2 * 5] = {0, 1, 0, 0, 2, 0, 0, 0, 3, 0};
+    static int8_t values[2 * 16] = {[0] = 1, [1] = 3, [16] = 2};
+    static uint8_t index[2 + 2 * 16] = {2, 0, [2] = 1, [3] = 3, [18] = 4};
+    es_row_group group = GROUP(ES_LANES, 2, values, index);
+    group.block_rows = 16;
+    group.packing = 1;
+    group.index_bits = 8;
+    expect(&group, 5, expected);
+    refuse_sizes(group, 5, 58);
+    refuse_index(group, 5, 18, 1, 58); /* not ascending */
+    refuse_index(group, 5, 19, 1, 58); /* the padding of row 1 */
+    refuse_index(group, 5, 4, 1, 58);  /* a lane that is no row */
+    values[17] = 1;
+    group.nnz++;
+    CHECK(es_weights_check(&group, 5) == 58); /* column 0 after column 3 */
+}
+
+static void test_lanes_n_of_m(void)
+{
+    /* 32 lanes, 3 rows of 8; 1 of 4: positions 3 and 1. */
+    static const int8_t expected[3 * 8] = {0, 0, 0, 1, 0, 4, 0, 0, /* */
+                                           0, 0, 0, 2, 0, 5, 0, 0, /* */
+                                           0, 0, 0, 3, 0, 6, 0, 0};
+    static const int8_t values[2 * 32] = {1, 2, 3, [32] = 4, [33] = 5, 6};
+    static const uint8_t index[] = {3 | 1 << 2, 0};
+    es_row_group group = GROUP(ES_LANES, 3, values, index);
+    group.block_rows = 32;
+    group.block_cols = 32;
+    group.packing = 3;
+    group.n = 1;
+    group.m = 4;
+    expect(&group, 8, expected);
+    refuse_sizes(group, 8, 58);
+    refuse_index(group, 8, 0, 0x17, 58); /* an unused bit */
+    refuse_index(group, 8, 1, 1, 58);    /* the filler */
+    group.block_cols = 16;
+    CHECK(es_weights_check(&group, 8) == 58);
+}
+
 static void test_fields_that_are_not_used(void)
 {
     static const int8_t values[] = {1, 2};
@@ -332,6 +434,9 @@ int main(void)
     test_nm_3_of_8();
     test_nm_1_of_2_and_16();
     test_delta_csr();
+    test_lanes_that_share_a_column();
+    test_lanes_of_one_and_two();
+    test_lanes_n_of_m();
     test_fields_that_are_not_used();
     printf("%d failures\n", failures);
     return failures != 0;

@@ -51,7 +51,7 @@ typedef struct es_plan {
 /* Where and why a plan was refused. */
 typedef struct es_fault {
     uint16_t
-        invariant; /* number of PLAN_FORMAT.md section 11, e.g. 24 = I-24 */
+        invariant; /* number of PLAN_FORMAT.md section 12, e.g. 24 = I-24 */
     int16_t step;  /* step it was met in; -1: none */
     int32_t index; /* tensor, row, branch or stage number; -1: none */
 } es_fault;
@@ -84,6 +84,10 @@ typedef struct es_step_counter {
     uint32_t runs;
 } es_step_counter;
 
+/* Does what all steps of a plan do, from its inputs to its outputs in the
+ * arena; 0: it has. */
+typedef int (*es_runner_fn)(void *user);
+
 /* One execution state of a plan. Content private, size public. */
 typedef struct es_session {
     const es_plan *plan;
@@ -91,6 +95,8 @@ typedef struct es_session {
     uint32_t (*ticks)(void);
     es_step_counter *counters;
     uint32_t budget, overruns, worst_ticks; /* of a run of a stream */
+    es_runner_fn runner;
+    void *runner_user;
 } es_session;
 
 /* Bind a session to a plan and an arena, and reset it.
@@ -114,7 +120,7 @@ ES_MUST_CHECK es_status es_input(const es_session *session, uint32_t index,
 ES_MUST_CHECK es_status es_output(const es_session *session, uint32_t index,
                                   es_buffer *buffer);
 
-/* Run all steps once. Returns ES_OK or ES_ERR_ARG. */
+/* Run all steps once. Returns ES_OK, ES_ERR_ARG or ES_ERR_RUNNER. */
 ES_MUST_CHECK es_status es_run(es_session *session);
 
 /* Run one step; for debugging and profiles: all of them in order are es_run.
@@ -129,6 +135,12 @@ ES_MUST_CHECK es_status es_reset(es_session *session);
  * step's results (by checksum) and the outputs with the golden ones, reset.
  * Returns ES_OK, ES_ERR_ARG, ES_ERR_NO_GOLDEN or ES_ERR_SELF_TEST. */
 ES_MUST_CHECK es_status es_self_test(es_session *session);
+
+/* From now on `runner` stands in for the steps in es_run and in the runs of a
+ * stream: an accelerator. NULL: the steps again. It may call es_run_step, which
+ * runs the step as ever, as es_self_test runs all of them; a reset of the
+ * session is not told to it. */
+void es_set_runner(es_session *session, es_runner_fn runner, void *user);
 
 /* Count per step from now on: ticks between two calls of `ticks` (a free
  * running counter, wrap-around allowed within a step) into counters.
@@ -179,14 +191,15 @@ typedef void (*es_result_fn)(void *user, const es_result *result);
  *
  * samples    [frames][channels] int16
  * on_result  NULL: results are not wanted
- * Returns ES_OK, ES_ERR_ARG, ES_ERR_NO_STREAM or ES_ERR_ENDED. */
+ * Returns ES_OK, ES_ERR_ARG, ES_ERR_NO_STREAM, ES_ERR_ENDED or ES_ERR_RUNNER;
+ * after the last one only a reset allows further frames. */
 ES_MUST_CHECK es_status es_push(es_session *session, const int16_t *samples,
                                 size_t frames, es_result_fn on_result,
                                 void *user);
 
 /* The record ends here. Its last sample is repeated until every beat before
  * the end is final; a second flush does nothing. Pushing needs es_reset then.
- * Returns ES_OK, ES_ERR_ARG or ES_ERR_NO_STREAM. */
+ * Returns ES_OK, ES_ERR_ARG, ES_ERR_NO_STREAM or ES_ERR_RUNNER. */
 ES_MUST_CHECK es_status es_flush(es_session *session, es_result_fn on_result,
                                  void *user);
 

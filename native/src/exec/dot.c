@@ -92,13 +92,13 @@ static void dot_singles(const es_dot_job *job, uint32_t r, const int8_t *w,
     tile->value[3][r] += sum3;
 }
 
-/* Blocks of 4 x 1, one patch. */
+/* Four rows side by side, one patch. */
 static void dot_fours(const es_batch *batch, const int8_t *x, int32_t zero,
                       int32_t *value)
 {
     const int8_t *w = batch->values;
     int32_t sum0 = 0, sum1 = 0, sum2 = 0, sum3 = 0;
-    for (uint32_t i = 0; i < batch->count; i++, w += 4) {
+    for (uint32_t i = 0; i < batch->count; i++, w += batch->block_stride) {
         int8_t at = x[batch->column[i]];
         sum0 += product(w[0], at, zero);
         sum1 += product(w[1], at, zero);
@@ -152,10 +152,15 @@ static void dot_row_of_batch(const es_dot_job *job, uint32_t r, const int8_t *w,
 
 static void dot_batch(const es_dot_job *job, uint32_t r, const es_batch *batch)
 {
-    if (batch->rows == 4 && batch->block_stride == 4) {
+    if (batch->rows == 4 && batch->row_stride == 1) {
         for (uint32_t p = 0; p < job->tile->columns; p++) {
             dot_fours(batch, job->x[p], job->zero, &job->tile->value[p][r]);
         }
+        return;
+    }
+    if (ES_DOT_HAS_LANES && batch->rows == ES_TILE_CHANNELS &&
+        batch->row_stride == 1) {
+        es_dot_lanes(job, r, batch);
         return;
     }
     for (uint32_t i = 0; i < batch->rows; i++) {
@@ -166,12 +171,29 @@ static void dot_batch(const es_dot_job *job, uint32_t r, const es_batch *batch)
 
 /* ---- row blocks ---- */
 
+/* Depthwise, rows side by side: an input channel for each of them, in order. */
+static bool has_own_channels(const es_dot_job *job, uint32_t r,
+                             const es_batch *batch)
+{
+    const uint16_t *channel = job->tile->channel + r;
+    bool in_order = job->group_channels == 1 && job->group_rows == 1 &&
+                    batch->row_stride == 1 && batch->cols == 1;
+    for (uint32_t i = 1; in_order && i < batch->rows; i++) {
+        in_order = channel[i] == channel[0] + i;
+    }
+    return in_order;
+}
+
 void es_dot_row_block(const es_dot_job *job, uint32_t r, es_weight_iter *it)
 {
     es_batch batch;
     while (es_weights_next_batch(it, &batch)) {
         if (job->group_channels == job->pitch) {
             dot_batch(job, r, &batch);
+            continue;
+        }
+        if (has_own_channels(job, r, &batch)) {
+            es_dot_channels(job, r, &batch);
             continue;
         }
         for (uint32_t k = 0; k < batch.rows * batch.count; k++) {

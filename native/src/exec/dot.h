@@ -27,4 +27,18 @@ void es_dot_row_block(const es_dot_job *job, uint32_t r, es_weight_iter *it);
 void es_dot_side_by_side(const es_dot_job *job, uint32_t r, const int8_t *w,
                          uint32_t at, uint32_t n);
 
+/* Whether es_dot_lanes becomes vector code. Where it does not, its sums do not
+ * fit the registers: 10 instructions a product on an M4, and 4 row by row. */
+#if defined(__SSE2__) || defined(__ARM_NEON)
+enum { ES_DOT_HAS_LANES = 1 };
+#else
+enum { ES_DOT_HAS_LANES = 0 };
+#endif
+
+/* Tile rows r, r + 1, ... += a batch of blocks of 16 rows and one column, rows
+ * one apart. */
+void es_dot_lanes(const es_dot_job *job, uint32_t r, const es_batch *batch);
+/* The same where row l reads channel (that of row r) + l: depthwise. */
+void es_dot_channels(const es_dot_job *job, uint32_t r, const es_batch *batch);
+
 #endif /* ES_DOT_H */

@@ -93,9 +93,6 @@ void es_lane_emit(es_exec *x, const es_part *part, uint32_t level);
 void es_stages_apply(const es_exec *x, const es_part *part, uint32_t begin,
                      uint32_t end);
 
-/* x times the factor of `by`. */
-int32_t es_scale(int32_t x, const es_scaled *by, uint8_t rounding);
-
 /* Sources. Those that work in tiles: compute `count` columns and emit them. */
 typedef struct es_mac_source {
     es_mac mac;
@@ -163,7 +160,8 @@ void es_step_advance(uint8_t *arena, const es_root *root, uint32_t index);
 uint32_t es_step_trace(uint8_t *arena, const es_root *root, uint32_t index,
                        uint32_t crc);
 
-/* A whole run of a session, its time compared with the budget. */
-void es_session_run(es_session *session, const es_root *root);
+/* A whole run of a session, its time compared with the budget. ES_OK or
+ * ES_ERR_RUNNER. */
+es_status es_session_run(es_session *session, const es_root *root);
 
 #endif /* ES_EXEC_H */

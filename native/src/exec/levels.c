@@ -7,7 +7,7 @@
  * not a recursion. */
 #include "exec/exec.h"
 #include "es_assert.h"
-#include "fixedpoint.h"
+#include "elementwise.h"
 
 static bool has_level(uint8_t kind)
 {
@@ -86,12 +86,6 @@ void es_level_add(const es_level *level, const es_part *part)
     }
 }
 
-/* Division towards zero, as C's; half of `count` added away from zero. */
-static int32_t average(int32_t sum, int32_t count)
-{
-    return (sum > 0 ? sum + count / 2 : sum - count / 2) / count;
-}
-
 static int32_t result(const es_level *level, const es_stage *stage,
                       uint32_t channel)
 {
@@ -103,7 +97,7 @@ static int32_t result(const es_level *level, const es_stage *stage,
         v = bytes_of(level)[channel];
         break;
     case ES_STAGE_AVG_POOL:
-        v = average(sums_of(level)[channel], (int32_t)level->inside);
+        v = es_average(sums_of(level)[channel], (int32_t)level->inside);
         break;
     default:
         v = stage->out->zero_point +

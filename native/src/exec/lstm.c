@@ -4,7 +4,7 @@
  * functions of q15.h give are int16. */
 #include "exec/exec.h"
 #include "exec/q15.h"
-#include "fixedpoint.h"
+#include "elementwise.h"
 
 enum { INPUT, FORGET, CANDIDATE, OUTPUT, GATES };
 

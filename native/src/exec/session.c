@@ -36,6 +36,8 @@ es_status es_session_init(es_session *session, const es_plan *plan, void *arena,
     session->ticks = NULL;
     session->counters = NULL;
     session->budget = 0;
+    session->runner = NULL;
+    session->runner_user = NULL;
     forget(session, &root);
     return ES_OK;
 }
@@ -89,12 +91,18 @@ static void run_step(es_session *session, const es_root *root, uint32_t step)
     }
 }
 
-void es_session_run(es_session *session, const es_root *root)
+es_status es_session_run(es_session *session, const es_root *root)
 {
     uint32_t before = session->ticks ? session->ticks() : 0, taken;
 
-    for (uint32_t step = 0; step < root->steps.count; step++) {
-        run_step(session, root, step);
+    if (session->runner) {
+        if (session->runner(session->runner_user) != 0) {
+            return ES_ERR_RUNNER;
+        }
+    } else {
+        for (uint32_t step = 0; step < root->steps.count; step++) {
+            run_step(session, root, step);
+        }
     }
     if (session->ticks) {
         taken = session->ticks() - before;
@@ -103,6 +111,7 @@ void es_session_run(es_session *session, const es_root *root)
             session->worst_ticks = taken;
         }
     }
+    return ES_OK;
 }
 
 es_status es_run(es_session *session)
@@ -112,8 +121,7 @@ es_status es_run(es_session *session)
     }
     es_root root;
     es_root_view(session->plan, &root);
-    es_session_run(session, &root);
-    return ES_OK;
+    return es_session_run(session, &root);
 }
 
 es_status es_run_step(es_session *session, uint32_t step)
@@ -145,6 +153,14 @@ void es_set_clock(es_session *session, uint32_t (*ticks)(void))
 {
     if (session) {
         session->ticks = ticks;
+    }
+}
+
+void es_set_runner(es_session *session, es_runner_fn runner, void *user)
+{
+    if (session) {
+        session->runner = runner;
+        session->runner_user = user;
     }
 }
 

@@ -2,7 +2,7 @@
  *
  * Sums stay inside int32 by I-42 and I-43 unless a comment says otherwise. */
 #include "exec/exec.h"
-#include "fixedpoint.h"
+#include "elementwise.h"
 
 /* Parameter lists have one entry per channel, or one. */
 static uint32_t entry(uint32_t count, uint32_t channel)
@@ -45,31 +45,6 @@ static void lut(const es_stage *stage, const es_part *part)
     }
 }
 
-int32_t es_scale(int32_t x, const es_scaled *by, uint8_t rounding)
-{
-    return es_mbqm(x, by->multiplier, by->shift, rounding);
-}
-
-static int32_t add(const es_stage *stage, int32_t v, int32_t o)
-{
-    int32_t unit = 1 << stage->left_shift; /* |v - zero point| < 2^8 */
-    int32_t a = es_scale((v - stage->value->zero_point) * unit, stage->value,
-                         stage->rounding);
-    int32_t b = es_scale((o - stage->other->zero_point) * unit, stage->other,
-                         stage->rounding);
-    int32_t sum =
-        (stage->negate_value ? -a : a) + (stage->negate_other ? -b : b);
-    return stage->out->zero_point + es_scale(sum, stage->out, stage->rounding);
-}
-
-static int32_t mul(const es_stage *stage, int32_t v, int32_t o)
-{
-    int32_t product =
-        (v - stage->value_zero_point) * (o - stage->other_zero_point);
-    return stage->out->zero_point +
-           es_scale(product, stage->out, stage->rounding);
-}
-
 /* The sum may need 63 bits (I-44), and its clamp comes before int32. */
 static int32_t add_single_requant(const es_stage *stage, uint32_t channel,
                                   int32_t v, int32_t o)
@@ -107,9 +82,10 @@ static void with_operand(const es_exec *x, const es_stage *stage,
             es_channel_at(&operand.map, place->channels > 1 ? channel : 0);
         for (uint32_t p = 0; p < part->tile->columns; p++) {
             int32_t *v = &part->tile->value[p][r], o = at[column_at[p]];
-            int32_t result = stage->kind == ES_STAGE_ADD ? add(stage, *v, o)
+            int32_t result = stage->kind == ES_STAGE_ADD
+                                 ? es_stage_add(stage, *v, o)
                              : stage->kind == ES_STAGE_MUL
-                                 ? mul(stage, *v, o)
+                                 ? es_stage_mul(stage, *v, o)
                                  : add_single_requant(stage, channel, *v, o);
             *v = es_clamp(result, stage->qmin, stage->qmax);
         }

@@ -2,7 +2,7 @@
  * branch. */
 #include "exec/exec.h"
 #include "es_assert.h"
-#include "fixedpoint.h"
+#include "elementwise.h"
 #include "plan/crc32.h"
 
 es_reader es_reader_of(const es_exec *x, uint32_t tensor)

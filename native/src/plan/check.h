@@ -1,5 +1,5 @@
 /* The parts of es_plan_open. Each checks invariants of PLAN_FORMAT.md section
- * 11 (named beside it) that may rely on those of the parts before it.
+ * 12 (named beside it) that may rely on those of the parts before it.
  *
  * Work: each part is linear in what it reads. One step reads at most N + 2^20
  * bytes (I-8), so with shared tables all of it is bounded by steps * (N + 2^20)
@@ -52,6 +52,8 @@ bool es_check_steps(es_check *check);
 bool es_check_whole(es_check *check);
 /* I-70 to I-73. */
 bool es_check_stream(es_check *check);
+/* I-80 to I-82. */
+bool es_check_program(es_check *check);
 
 /* Of one step. Those that return a number return the invariant broken, or 0. */
 
@@ -75,7 +77,7 @@ uint16_t es_check_arithmetic(const es_stage *stage, const es_flow *in);
 /* I-47 but that no other stage of the branch needs whole columns. */
 uint16_t es_check_running(es_check *check, const es_stage *stage,
                           const es_flow *in);
-/* I-50 to I-57. */
+/* I-50 to I-58. */
 bool es_check_weights(es_check *check, const es_mac *mac);
 /* What the sums of a Mac go into. */
 typedef struct es_sink {

@@ -1,4 +1,4 @@
-/* I-50 to I-57, and I-43 and I-46 of a Mac: weights, their order, sums of a
+/* I-50 to I-58, and I-43 and I-46 of a Mac: weights, their order, sums of a
  * row. */
 #include <string.h>
 

@@ -23,7 +23,7 @@ es_status es_plan_open(es_plan *plan, const void *bytes, size_t size,
     if (es_check_file(&check, bytes, size) && es_check_structure(&check) &&
         format_is_known(&check) && es_check_tensors(&check) &&
         es_check_steps(&check) && es_check_whole(&check) &&
-        es_check_stream(&check)) {
+        es_check_stream(&check) && es_check_program(&check)) {
         *plan = check.plan;
         return ES_OK;
     }

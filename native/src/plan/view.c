@@ -33,6 +33,7 @@ void es_root_view(const es_plan *plan, es_root *view)
     }
     view->source_sha256 = es_fb_bytes(t, ES_SLOT(Plan, source_sha256));
     view->stream = es_fb_table(t, ES_SLOT(Plan, stream));
+    view->npu = es_fb_table(t, ES_SLOT(Plan, npu));
 }
 
 void es_tensor_view(const es_root *root, uint32_t index, es_tensor *view)

@@ -52,7 +52,15 @@ enum { ES_RING_NONE, ES_RING_APPEND, ES_RING_VIEW };
 enum { ES_RING_OF_COLUMNS, ES_RING_OF_SUMS };
 enum { ES_ROUND_DOUBLE, ES_ROUND_SINGLE };
 enum { ES_BIAS_FOLDED, ES_BIAS_PLAIN };
-enum { ES_DENSE, ES_BITMASK, ES_BSR, ES_NM, ES_DELTA_CSR, ES_ENCODINGS };
+enum {
+    ES_DENSE,
+    ES_BITMASK,
+    ES_BSR,
+    ES_NM,
+    ES_DELTA_CSR,
+    ES_LANES,
+    ES_ENCODINGS
+};
 enum {
     ES_SOURCE_MAC = 1,
     ES_SOURCE_LOAD,
@@ -211,6 +219,7 @@ typedef struct es_root {
     uint32_t golden_seed, golden_trace_crc;
     es_bytes golden_outputs, source_sha256;
     const uint8_t *stream; /* its table; NULL: none. See stream/stream.h */
+    const uint8_t *npu;    /* the same. See plan/program.h */
 } es_root;
 
 void es_root_view(const es_plan *plan, es_root *view);

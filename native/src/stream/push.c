@@ -48,7 +48,12 @@ static void run(es_stream_session *s)
                         .sample = (int64_t)state->samples};
     uint32_t columns = 0;
 
-    es_session_run(s->session, &s->root);
+    if (es_session_run(s->session, &s->root) != ES_OK) {
+        s->failed = true;
+        state->ended = 1;
+        state->end = state->samples;
+        return;
+    }
     state->filled = 0;
     result.column = (int64_t)state->runs - t->first_run;
     if (t->mode == ES_STREAM_CONTINUOUS) {
@@ -161,10 +166,10 @@ es_status es_push(es_session *session, const int16_t *samples, size_t frames,
         return ES_ERR_ENDED;
     }
     start(&s);
-    for (size_t i = 0; i < frames; i++) {
+    for (size_t i = 0; i < frames && !s.failed; i++) {
         push_one(&s, samples + i * s.channels);
     }
-    return ES_OK;
+    return s.failed ? ES_ERR_RUNNER : ES_OK;
 }
 
 /* Whether a beat before the end may still come. Each step moves the bound on
@@ -193,11 +198,11 @@ es_status es_flush(es_session *session, es_result_fn on_result, void *user)
     s.state->ended = 1;
     s.state->end = s.state->samples;
     if (s.state->samples > 0) {
-        while (is_undecided(&s)) {
+        while (!s.failed && is_undecided(&s)) {
             push_one(&s, s.state->held);
         }
     }
-    return ES_OK;
+    return s.failed ? ES_ERR_RUNNER : ES_OK;
 }
 
 es_status es_stream_info(const es_session *session, es_stream *info)

@@ -1,29 +1,12 @@
 /* NM: n weights of every m consecutive columns, with their positions. */
 #include "weights/encoding.h"
 
-static uint32_t position_bits(uint32_t m)
-{
-    return m == 2 ? 1 : m == 4 ? 2 : m == 8 ? 3 : 4;
-}
-
-/* Position number `at` of the row whose bit string starts at `row`. */
-static uint32_t position(const uint8_t *row, uint32_t at, uint32_t bits)
-{
-    uint32_t bit = at % 8 * bits, from = bit % 8;
-    const uint8_t *byte = row + (at / 8 * bits + bit / 8);
-    uint32_t two = (uint32_t)byte[0] >> from;
-    if (from + bits > 8) {
-        two |= (uint32_t)byte[1] << (8 - from);
-    }
-    return two & ((1U << bits) - 1);
-}
-
 static bool ascending(const es_row_group *group, const uint8_t *row,
                       uint32_t per_row, uint32_t bits)
 {
     for (uint32_t at = 0; at < per_row; at++) {
-        if (at % group->n != 0 &&
-            position(row, at, bits) <= position(row, at - 1, bits)) {
+        if (at % group->n != 0 && es_index_position(row, at, bits) <=
+                                      es_index_position(row, at - 1, bits)) {
             return false;
         }
     }
@@ -33,11 +16,10 @@ static bool ascending(const es_row_group *group, const uint8_t *row,
 static uint16_t check(const es_row_group *group, uint32_t cols)
 {
     uint32_t n = group->n, m = group->m;
-    if ((m != 2 && m != 4 && m != 8 && m != 16) || n < 1 || n >= m ||
-        cols % m != 0) {
+    if (es_position_bits(m) == 0 || n < 1 || n >= m || cols % m != 0) {
         return 55;
     }
-    uint32_t bits = position_bits(m);
+    uint32_t bits = es_position_bits(m);
     uint64_t per_row = (uint64_t)(cols / m) * n;
     uint64_t bytes = (per_row * bits + 7) / 8;
     if (group->values.count != group->row_count * per_row ||
@@ -59,7 +41,7 @@ static uint16_t check(const es_row_group *group, uint32_t cols)
 static void begin_rows(es_weight_iter *it)
 {
     uint32_t per_row = it->cols / it->group.m * it->group.n;
-    uint32_t bits = position_bits(it->group.m);
+    uint32_t bits = es_position_bits(it->group.m);
     it->at_index = it->row * ((per_row * bits + 7) / 8);
     it->at_value = it->row * per_row;
     it->left = per_row;
@@ -67,14 +49,14 @@ static void begin_rows(es_weight_iter *it)
 
 static uint32_t next(es_weight_iter *it, es_batch *batch, uint32_t max)
 {
-    uint32_t n = it->group.n, m = it->group.m, bits = position_bits(m);
+    uint32_t n = it->group.n, m = it->group.m, bits = es_position_bits(m);
     uint32_t at = it->cols / m * n - it->left;
     uint32_t count = it->left < max ? it->left : max;
     const uint8_t *row = it->group.index.data + it->at_index;
     uint32_t group = at / n * m, in_group = at % n;
     batch->values = it->group.values.data + it->at_value;
     for (uint32_t i = 0; i < count; i++) {
-        batch->column[i] = group + position(row, at + i, bits);
+        batch->column[i] = group + es_index_position(row, at + i, bits);
         if (++in_group == n) {
             in_group = 0;
             group += m;

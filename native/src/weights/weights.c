@@ -3,7 +3,7 @@
 
 static const es_encoding *const encodings[ES_ENCODINGS] = {
     &es_encoding_dense, &es_encoding_bitmask,   &es_encoding_bsr,
-    &es_encoding_nm,    &es_encoding_delta_csr,
+    &es_encoding_nm,    &es_encoding_delta_csr, &es_encoding_lanes,
 };
 
 void es_weights_begin(es_weight_iter *it, const es_row_group *group,
@@ -29,6 +29,16 @@ static bool next(es_weight_iter *it, es_batch *batch, uint32_t max)
     return batch->count != 0;
 }
 
+/* Rows of a row block but the last one of a group. */
+static uint32_t block_height(const es_row_group *group)
+{
+    if (group->encoding != ES_LANES) {
+        return group->block_rows;
+    }
+    uint32_t share = group->block_cols;
+    return share < ES_MAX_BLOCK_ROWS ? share : ES_MAX_BLOCK_ROWS;
+}
+
 bool es_weights_next_rows(es_weight_iter *it)
 {
     es_batch skipped;
@@ -40,7 +50,8 @@ bool es_weights_next_rows(es_weight_iter *it)
         return false;
     }
     uint32_t rest = it->group.row_count - it->row;
-    it->rows = rest < it->group.block_rows ? rest : it->group.block_rows;
+    uint32_t height = block_height(&it->group);
+    it->rows = rest < height ? rest : height;
     encodings[it->group.encoding]->begin_rows(it);
     return true;
 }
@@ -67,10 +78,11 @@ bool es_weights_next(es_weight_iter *it, es_block *block)
 /* I-52: an encoding's own fields are anything here, the others' default. */
 static bool defaults(const es_row_group *group)
 {
-    bool blocks = group->encoding == ES_BSR;
-    bool n_of_m = group->encoding == ES_NM;
+    bool lanes = group->encoding == ES_LANES;
+    bool blocks = lanes || group->encoding == ES_BSR;
+    bool n_of_m = lanes || group->encoding == ES_NM;
     bool bits = blocks || group->encoding == ES_DELTA_CSR;
-    return group->packing == 0 &&
+    return (lanes || group->packing == 0) &&
            (blocks || (group->block_rows == 1 && group->block_cols == 1)) &&
            (n_of_m || (group->n == 0 && group->m == 0)) &&
            (bits || group->index_bits == 0);

@@ -1,6 +1,7 @@
 /* Weights in their encodings: one iterator serves every operator.
  *
- * A group is walked row block by row block (one row; block_rows rows for BSR),
+ * A group is walked row block by row block (one row; block_rows rows
+ * for BSR, a group of lanes for LANES),
  * each row block as a list of stored blocks in ascending columns, one at a
  * time or in batches. */
 #ifndef ES_WEIGHTS_H
@@ -53,7 +54,7 @@ bool es_weights_next(es_weight_iter *it, es_block *block);
 bool es_weights_next_batch(es_weight_iter *it, es_batch *batch);
 
 /* Check what section 7 of PLAN_FORMAT.md says of the group's bytes.
- * Returns 0 or the number of the invariant that is broken (52 to 57). */
+ * Returns 0 or the number of the invariant that is broken (52 to 58). */
 uint16_t es_weights_check(const es_row_group *group, uint32_t cols);
 
 #endif /* ES_WEIGHTS_H */

@@ -1,0 +1,25 @@
+"""How a plan is lowered for an NPU."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+RESIDENT_FROM = 1 << 20
+"""Bytes of scratchpad from which weights are loaded once unless told otherwise: esn-lab."""
+
+
+@dataclass(frozen=True)
+class NpuOptions:
+    """How to lower. What to lower for is the NpuConfig.
+
+    resident       weights are loaded once, in the prologue, as far as they fit beside the tensors;
+                   None: only where the scratchpad is large (RESIDENT_FROM)
+    skip           activations at the zero point take no slot
+    intermediates  "sram", or "dram": every tensor goes through the arena, for comparison
+    keep           every tensor keeps its bytes to the end of a run, for tests
+    """
+
+    resident: bool | None = None
+    skip: bool = True
+    intermediates: str = "sram"
+    keep: bool = False

@@ -1,0 +1,138 @@
+"""Real models through convert() on the NPU: every byte that survives, and the oracle's outputs."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from edgesparse.convert import Conversion, Options, convert_model
+from edgesparse.graph.ir import Array
+from edgesparse.npu.options import NpuOptions
+from edgesparse.plan.interpret import Interpreter
+from edgesparse.runtime.session import Session
+from edgesparse.streaming.plan import StreamOptions
+from edgesparse.target import load_target
+from edgesparse.verify import VerifyOptions, verify
+from needs import require
+from npu_run import check_identities, lower_and_check, machine_of
+
+MODELS = (
+    "mlperf/mlperf_ad01_int8", "mlperf/mlperf_kws_dscnn_int8", "mlperf/mlperf_ic_resnet8_int8",
+    "mlperf/mlperf_vww_int8", "mlperf/mlperf_strm_ww_old_int8", "tflm/tflm_micro_speech")
+ECG = ("ecg_c48_dense", "ecg_c48_4x1_75", "ecg_c48_16x1_75")
+STREAM = StreamOptions(hop=8, mode="continuous", frontend="ecg360", beats=True)
+TARGETS = ("esn-s", "esn-m")
+ON_CPU = {"Softmax has no code"}
+
+
+def path_of(root: Path, name: str) -> Path:
+    if name in ECG:
+        return Path(str(files("edgesparse.demo") / f"{name}.tflite"))
+    path = root / "models" / f"{name}.tflite"
+    if not path.exists():
+        pytest.skip(f"{path} is not there")
+    return path
+
+
+def converted(path: Path, target: str, options: Options | None = None) -> Conversion:
+    done = convert_model(path, target, options)
+    assert done.npu is not None
+    assert {reason for _, reason in done.npu.host} <= ON_CPU
+    return done
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", [*MODELS, *ECG])
+def test_every_surviving_byte_is_the_interpreters(
+    name: str, target: str, data_root: Path
+) -> None:
+    """No tensor of these is spilled; steps on the CPU are the softmaxes alone."""
+    done = converted(path_of(data_root, name), target)
+    npu = load_target(target).npu
+    assert npu is not None
+    checked = lower_and_check(done.plan.model, npu)
+    assert checked.lowered.spilled == ()
+    assert checked.tensors >= 4
+    # Session runs the program that convert() wrote.
+    assert Session(done.plan, backend=target).self_test()
+
+
+@pytest.mark.parametrize("name", [*MODELS, *ECG])
+def test_every_result_of_every_step_is_the_interpreters(name: str, data_root: Path) -> None:
+    """On the lab's scratchpad, where nothing is written over."""
+    done = converted(path_of(data_root, name), "esn-lab")
+    npu = load_target("esn-lab").npu
+    assert npu is not None
+    for options in (NpuOptions(keep=True), NpuOptions(keep=True, resident=True, skip=False)):
+        checked = lower_and_check(done.plan.model, npu, options)
+        steps = len(done.plan.model.steps) - len(checked.lowered.host)
+        assert checked.tensors == 2 * steps
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", MODELS)
+def test_outputs_are_the_oracles(name: str, target: str, data_root: Path) -> None:
+    require("oracle")
+    path = path_of(data_root, name)
+    report = verify(converted(path, target).plan, path, VerifyOptions(inputs=8, backend=target))
+    assert report.differing == 0
+    assert any(t.elements for t in report.tensors)
+
+
+@pytest.mark.parametrize("name", ["mlperf/mlperf_kws_dscnn_int8", "mlperf/mlperf_ic_resnet8_int8"])
+@pytest.mark.parametrize("size", [32768, 16384, 8192])
+def test_models_run_in_less_than_they_want(name: str, size: int, data_root: Path) -> None:
+    from npu_run import config
+
+    plan = converted(path_of(data_root, name), "esn-s").plan.model
+    checked = lower_and_check(plan, config(scratchpad_bytes=size), runs=1)
+    counted = checked.counters["dma_dram_rd_bytes"] + checked.counters["dma_dram_wr_bytes"]
+    assert counted > sum(n for _, n in checked.lowered.spilled)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("resident", [False, True])
+@pytest.mark.parametrize("name", ECG)
+def test_ecg_streams_over_many_hops(name: str, target: str, resident: bool) -> None:
+    """Rings of up to 65 columns turn more than once."""
+    options = Options(stream=STREAM, npu=NpuOptions(resident=resident))
+    plan = converted(path_of(Path(), name), target, options).plan
+    npu = load_target(target).npu
+    assert npu is not None
+    checked = lower_and_check(
+        plan.model, npu, NpuOptions(resident=resident), runs=150)
+    assert not checked.lowered.host
+
+
+def test_without_fusion_every_operator_is_a_kernel_and_nothing_differs(data_root: Path) -> None:
+    path = path_of(data_root, "mlperf/mlperf_ic_resnet8_int8")
+    fused = converted(path, "esn-m")
+    for where in ("sram", "dram"):
+        options = Options(npu_fusion="none", npu=NpuOptions(intermediates=where))
+        single = converted(path, "esn-m", options)
+        assert len(single.plan.model.steps) == len(fused.plan.model.steps) + 3  # the residuals
+        assert _outputs(single, "esn-m") == _outputs(fused, "esn-m")
+        bytes_moved = _dram_bytes(single)
+        assert (bytes_moved > 10 * _dram_bytes(fused)) == (where == "dram")
+
+
+def _outputs(done: Conversion, target: str) -> list[bytes]:
+    session = Session(done.plan, backend=target)
+    x: Array = np.random.default_rng(1).integers(
+        -128, 128, done.plan.inputs[0].shape).astype(np.int8)
+    found = session.run(x)
+    return [np.asarray(y).tobytes() for y in (found if isinstance(found, tuple) else (found,))]
+
+
+def _dram_bytes(done: Conversion) -> int:
+    assert done.npu is not None
+    npu = load_target("esn-m").npu
+    assert npu is not None
+    machine = machine_of(done.plan.model, done.npu, npu)
+    interpreter = Interpreter(done.plan.data)
+    counters = machine.run(interpreter._arena, host=lambda step: None).counters
+    check_identities(done.plan.model, done.npu, machine, counters)
+    return counters["dma_dram_rd_bytes"] + counters["dma_dram_wr_bytes"]
