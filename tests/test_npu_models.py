@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from edgesparse.comparison import StreamReport
 from edgesparse.convert import Conversion, Options, convert_model
 from edgesparse.graph.ir import Array
 from edgesparse.npu.options import NpuOptions
@@ -105,6 +106,19 @@ def test_ecg_streams_over_many_hops(name: str, target: str, resident: bool) -> N
     checked = lower_and_check(
         plan.model, npu, NpuOptions(resident=resident), runs=150)
     assert not checked.lowered.host
+
+
+def test_a_stream_is_verified_on_the_npu() -> None:
+    """Runs, beats and states, and windows of the oracle; the self test is the program's."""
+    require("oracle")
+    path = path_of(Path(), "ecg_c48_4x1_75")
+    plan = converted(path, "esn-s", Options(stream=STREAM)).plan
+    report = verify(plan, path, VerifyOptions(inputs=2, backend="esn-s"))
+    assert isinstance(report, StreamReport)
+    assert report.passed
+    assert report.self_test
+    assert report.runs > 500
+    assert report.beats > 10
 
 
 def test_without_fusion_every_operator_is_a_kernel_and_nothing_differs(data_root: Path) -> None:
