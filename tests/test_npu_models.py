@@ -87,6 +87,18 @@ def test_outputs_are_the_oracles(name: str, target: str, data_root: Path) -> Non
     assert any(t.elements for t in report.tensors)
 
 
+def test_resident_weights_push_no_tensor_out(data_root: Path) -> None:
+    """ResNet8 fills esn-s with tensors: some weights stay there, and nothing is spilled."""
+    path = path_of(data_root, "mlperf/mlperf_ic_resnet8_int8")
+    streamed = converted(path, "esn-s").npu
+    resident = converted(path, "esn-s", Options(npu=NpuOptions(resident=True))).npu
+    assert streamed is not None
+    assert resident is not None
+    assert not streamed.resident
+    assert 0 < len(resident.resident) < 10
+    assert resident.spilled == streamed.spilled == ()
+
+
 @pytest.mark.parametrize("name", EVERY)
 def test_every_int8_model_gives_the_interpreters_outputs(name: str, data_root: Path) -> None:
     """All of docs/MODELS.md on esn-s; beside softmaxes one pool, too large, is the CPU's."""
