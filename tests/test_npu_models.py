@@ -102,13 +102,15 @@ def test_resident_weights_push_no_tensor_out(data_root: Path) -> None:
 
 @pytest.mark.parametrize("name", EVERY)
 def test_every_int8_model_gives_the_interpreters_outputs(name: str, data_root: Path) -> None:
-    """All of docs/MODELS.md on esn-s; beside softmaxes one pool, too large, is the CPU's."""
+    """All of docs/MODELS.md on esn-s; beside softmaxes and LSTMs one pool, too large, is the CPU's.
+    """
     path = model_path(data_root, name)
     if not path.exists():
         pytest.skip(f"{path} is not there")
     done = convert_model(path, "esn-s", Options(golden=False))
     assert done.npu is not None
-    others = [reason for _, reason in done.npu.host if reason not in ON_CPU]
+    others = [reason for _, reason in done.npu.host
+              if reason not in {*ON_CPU, "Lstm has no code"}]
     assert len(others) == TOO_LARGE.get(name, 0)
     assert all("bytes of scratchpad" in reason for reason in others)
     rng = np.random.default_rng(1)
