@@ -184,6 +184,8 @@ def _check(options: StreamOptions, source: Tensor) -> None:
     if options.hop is None or not 1 <= options.hop <= source.columns:
         raise BadInput(
             f"stream hop {options.hop}: 1 to {source.columns} is allowed, the window of the model")
+    if options.frontend == "none" and options.units != StreamOptions.units:
+        raise BadInput(f"stream units {options.units}: only a front end has them (frontend=ecg360)")
     if options.frontend != "none" and source.channels != 1:
         raise BadInput(
             f"stream frontend {options.frontend!r} has one channel, input {source.name!r} "
