@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -144,6 +145,9 @@ def test_convert_says_which_hop_it_chose(text: str, tmp_path: Path) -> None:
     (StreamOptions(8, mode="incremental", beats=True), "beats need mode=continuous"),
     (StreamOptions(12, beats=True), "beats need mode=continuous"),
     (StreamOptions(8, frontend="ecg360", rate=250), "is for 360 Hz, the rate is 250"),
+    *((StreamOptions(8, rate=rate, frontend=frontend), f"stream rate {rate}: 0, or 0.001 to")
+      for rate in (math.nan, math.inf, -5.0, 1e-4, 4294967.5) for frontend in ("none", "ecg360")),
+    (StreamOptions(8, units=100), "only a front end has them"),
     (StreamOptions(8, frontend="ecg360", units=0), "both must be above 0"),
     (StreamOptions(8, frontend="ecg360", units=1e30), "check the gain"),
 ])
