@@ -226,3 +226,10 @@ def test_a_plan_without_a_stream_says_none(tmp_path: Path) -> None:
     ran = Ran("convert", ECG, "-o", tmp_path / "p.esp", "--json")
     assert ran.json["stream"] is None
     assert ran.json["notes"] == []
+
+
+def test_options_of_windows_are_named_where_there_are_none() -> None:
+    graph = build("tcn", "causal", 200, head=False)
+    notes = streamed(graph, StreamOptions(4, phases=False, compact=True)).notes
+    assert [note.split()[0] for note in notes] == ["phases", "compact"]
+    assert not streamed(graph, StreamOptions(4)).notes

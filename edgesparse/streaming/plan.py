@@ -137,12 +137,20 @@ def _rewritten(
         return _incremental(graph, options)
     assert options.hop is not None
     try:
-        return continuous(graph, options.hop), ()
+        return continuous(graph, options.hop), _without_windows(options)
     except Unsupported as issue:
         if options.mode == "continuous":
             raise
         made, notes = _incremental(graph, options)
         return made, (f"not continuous: {issue}", *notes)
+
+
+def _without_windows(options: StreamOptions) -> tuple[str, ...]:
+    """A line for each option that only windows have, where the stream has none."""
+    given = StreamOptions()
+    return tuple(
+        f"{name} has no effect: an endless stream has no windows (mode=incremental has)"
+        for name in ("phases", "compact") if getattr(options, name) != getattr(given, name))
 
 
 def _incremental(
@@ -165,7 +173,7 @@ def _with_hop(
     """The options with a hop, and a line about it where it was ours to choose."""
     if options.hop is not None:
         return options, ()
-    hop = smallest_hop(graph)
+    hop = min(smallest_hop(graph), graph.tensors[graph.inputs[0]].columns)
     chosen = f"hop {hop} was chosen: the model's total stride, the smallest that loses nothing"
     return replace(options, hop=hop), (chosen,)
 
