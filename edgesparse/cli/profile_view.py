@@ -1,0 +1,143 @@
+"""The tables of edgesparse profile."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from edgesparse.cli.console import Cell, amount, percent, say, table
+from edgesparse.cli.names import short_names
+from edgesparse.profiling.energy import FLASH_SETTINGS
+from edgesparse.profiling.profile import CPU, NPU, SHARES, HostProfile, LayerProfile, Profile
+from edgesparse.profiling.report import MODEL, Row
+
+HEADS = {"requant": "req", "vector": "vec", "control": "ctrl", "stall_dma": "DMA",
+         "stall_fetch": "fetch", "mac": "MAC"}
+"""Heads of columns for names of SHARES that are too long for one, or abbreviations."""
+
+
+def show_profile(found: Profile, names: Sequence[str], title: str) -> None:
+    run, runs = ("hop", "hops") if found.stream else ("run", "runs")
+    launch, fetch = found.knobs.launch_cycles, "counted" if found.knobs.fetch else "not counted"
+    say(f"{title} on {found.on}: emulated cycles a {run}, mean of {found.runs:,} {runs}", "bold")
+    say(f"launch {launch:,} cycles, instruction fetch {fetch}, "
+        f"{found.knobs.scan_width or found.config.scan_width} activations looked at in a cycle")
+    say()
+    _show_cycles(found, names)
+    say()
+    _show_work(found, names)
+    say()
+    _show_sums(found, names, run)
+
+
+def _show_cycles(found: Profile, names: Sequence[str]) -> None:
+    rows: list[Sequence[Cell]] = []
+    for name, layer in zip(names, found.layers):
+        if layer.where != NPU:
+            rows.append([name, "on the CPU" if layer.where == CPU else layer.where])
+        if layer.where == NPU or layer.cycles:
+            label = name if layer.where == NPU else f"{name}: NPU waits"
+            rows.append(_cycle_row(label, layer))
+    if found.knobs.launch_cycles:
+        rows.append(["launch", round(found.launch_cycles)])
+    if found.rest_cycles:
+        rows.append(["after the last layer", round(found.rest_cycles)])
+    rows.append(_cycle_row("in all", found.total))
+    width = 4 + len(SHARES)
+    table(("layer", "cycles>", "most>", "bound>", *(f"{HEADS.get(n, n)}>" for n in SHARES)),
+          [[*row, *[""] * (width - len(row))] for row in rows],
+          "emulated cycles, and shares of them; DMA and fetch are waiting")
+
+
+def _cycle_row(name: str, layer: LayerProfile) -> list[Cell]:
+    parts = [percent(share) for share in layer.shares.values()]
+    return [name, round(layer.cycles), layer.most_cycles, layer.bound_cycles, *parts]
+
+
+def _show_work(found: Profile, names: Sequence[str]) -> None:
+    rows = [_work_row(name, layer, found) for name, layer in zip(names, found.layers)
+            if layer.where == NPU]
+    rows.append(_work_row("in all", found.total, found))
+    table(("layer", "MACs>", "issued>", "w = 0>", "x = 0>", "lanes>", "eff.>", "no st.>",
+           "flash>", "DRAM in>", "out>", "nJ>"), rows,
+          "MACs; of them skipped for a weight or an activation; stores skipped; bytes; estimated "
+          "energy")
+
+
+def _work_row(name: str, layer: LayerProfile, found: Profile) -> list[Cell]:
+    use, efficiency = layer.lane_use(found.config.lanes), layer.sparse_efficiency
+    macs: list[Cell] = [""] * 5
+    if layer.dense_macs:
+        macs = [_amount(layer.dense_macs), _amount(layer.mean("mac_issued")),
+                percent(layer.mean("mac_skip_w") / layer.dense_macs),
+                percent(layer.mean("mac_skip_a") / layer.dense_macs),
+                "" if use is None else percent(use)]
+    return [
+        name, *macs, "" if efficiency is None else f"{efficiency:.2f}",
+        _amount(layer.mean("vec_store_skipped")), _amount(layer.mean("dma_flash_rd_bytes")),
+        _amount(layer.mean("dma_dram_rd_bytes")), _amount(layer.mean("dma_dram_wr_bytes")),
+        f"{layer.energy(MODEL).total / 1000:.3g}"]
+
+
+def _amount(value: float) -> str:
+    return amount(round(value))
+
+
+def _show_sums(found: Profile, names: Sequence[str], run: str) -> None:
+    total = found.total
+    say(f"bound   {total.bound_cycles:,} emulated cycles a {run} whatever the input, "
+        f"{total.most_cycles:,} were the most")
+    say(f"dense   {total.dense_cycles:,} emulated cycles with every weight stored and nothing "
+        f"skipped: {total.dense_cycles / total.cycles:.2f} x")
+    on_cpu = [name for name, layer in zip(names, found.layers) if layer.where == CPU]
+    if on_cpu:
+        say(f"CPU     on the CPU, and in none of these cycles: {', '.join(on_cpu)}")
+    if found.reset["cycles"]:
+        say(f"reset   {found.reset['cycles']:,} emulated cycles once, "
+            f"{found.reset['dma_flash_rd_bytes']:,} bytes from flash")
+    energy = total.energy(MODEL)
+    parts = ", ".join(f"{name} {getattr(energy, name) / 1000:.4g}"
+                      for name in ("mac", "sram", "dram", "flash"))
+    say(f"energy  {energy.total / 1000:.4g} nJ a {run}, an estimate: {parts}")
+    say(f"        pJ: {MODEL.mac_pj} a MAC; a byte {MODEL.sram_pj_per_byte} SRAM, "
+        f"{MODEL.dram_pj_per_byte} DRAM, {MODEL.flash_pj_per_byte} flash (assumed)")
+    low, _, high = (_ratio(found, flash) for flash in FLASH_SETTINGS)
+    say(f"        {_ratio(found, MODEL.flash_pj_per_byte)} of dense; {low} to {high} with flash at "
+        f"{FLASH_SETTINGS[0]:g} to {FLASH_SETTINGS[-1]:g} pJ")
+
+
+def _ratio(found: Profile, flash: float) -> str:
+    return f"{found.energy_ratio(replace(MODEL, flash_pj_per_byte=flash)):.2f}"
+
+
+def show_host(found: HostProfile, names: Sequence[str], title: str) -> None:
+    what = "hops" if found.stream else "runs"
+    say(f"{title} on the portable core of this computer: share of the time of all layers, "
+        f"{found.runs:,} {what}", "bold")
+    table(("layer", "times run>", "share>"),
+          [(name, layer.runs, f"{100 * layer.share:.1f}%")
+           for name, layer in zip(names, found.layers)])
+
+
+def show_comparison(rows: Sequence[Row], now: Mapping[str, Any], before: Mapping[str, Any]) -> None:
+    """Ratios below 1: less than before."""
+    unit = "emulated cycles a run" if "total" in now else "share of the time"
+    say(f"{unit}: on {now['on']} against {before['on']} before", "bold")
+    for what, name in (("knobs", "counted"), ("stream", "as a stream"), ("runs", "runs")):
+        if now.get(what) != before.get(what):
+            say(f"note: {name}: {now.get(what)} against {before.get(what)}", "yellow")
+    names = short_names([row.name for row in rows])
+    table(("layer", "now>", "before>", "ratio>", "energy>"),
+          [(name, _number(row.now), _number(row.before), _times(row.ratio),
+            _times(row.energy_ratio)) for name, row in zip(names, rows)])
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:,.0f}" if value >= 10 or value == 0 else f"{value:.3f}"
+
+
+def _times(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
