@@ -9,7 +9,15 @@ from typing import Any
 from edgesparse.cli.console import Cell, amount, percent, say, table
 from edgesparse.cli.names import short_names
 from edgesparse.profiling.energy import FLASH_SETTINGS
-from edgesparse.profiling.profile import CPU, NPU, SHARES, HostProfile, LayerProfile, Profile
+from edgesparse.profiling.profile import (
+    CPU,
+    MERGED,
+    NPU,
+    SHARES,
+    HostProfile,
+    LayerProfile,
+    Profile,
+)
 from edgesparse.profiling.report import MODEL, Row
 
 HEADS = {"requant": "req", "vector": "vec", "control": "ctrl", "stall_dma": "DMA",
@@ -28,6 +36,8 @@ def show_profile(found: Profile, names: Sequence[str], title: str) -> None:
     say()
     _show_work(found, names)
     say()
+    _show_traffic(found, names)
+    say()
     _show_sums(found, names, run)
 
 
@@ -35,19 +45,20 @@ def _show_cycles(found: Profile, names: Sequence[str]) -> None:
     rows: list[Sequence[Cell]] = []
     for name, layer in zip(names, found.layers):
         if layer.where != NPU:
-            rows.append([name, "on the CPU" if layer.where == CPU else layer.where])
+            rows.append([name, "on the CPU" if layer.where == CPU else "above"])
         if layer.where == NPU or layer.cycles:
-            label = name if layer.where == NPU else f"{name}: NPU waits"
-            rows.append(_cycle_row(label, layer))
+            rows.append(_cycle_row(name if layer.where == NPU else "  NPU waits", layer))
     if found.knobs.launch_cycles:
         rows.append(["launch", round(found.launch_cycles)])
     if found.rest_cycles:
-        rows.append(["after the last layer", round(found.rest_cycles)])
+        rows.append(["at the end", round(found.rest_cycles)])
     rows.append(_cycle_row("in all", found.total))
     width = 4 + len(SHARES)
     table(("layer", "cycles>", "most>", "bound>", *(f"{HEADS.get(n, n)}>" for n in SHARES)),
           [[*row, *[""] * (width - len(row))] for row in rows],
-          "emulated cycles, and shares of them; DMA and fetch are waiting")
+          "emulated cycles; where they go: DMA and fetch are waiting")
+    if any(layer.where == MERGED for layer in found.layers):
+        say("above: the kernel of the layer above it stores its result")
 
 
 def _cycle_row(name: str, layer: LayerProfile) -> list[Cell]:
@@ -57,27 +68,34 @@ def _cycle_row(name: str, layer: LayerProfile) -> list[Cell]:
 
 def _show_work(found: Profile, names: Sequence[str]) -> None:
     rows = [_work_row(name, layer, found) for name, layer in zip(names, found.layers)
-            if layer.where == NPU]
+            if layer.dense_macs]
     rows.append(_work_row("in all", found.total, found))
-    table(("layer", "MACs>", "issued>", "w = 0>", "x = 0>", "lanes>", "eff.>", "no st.>",
-           "flash>", "DRAM in>", "out>", "nJ>"), rows,
-          "MACs; of them skipped for a weight or an activation; stores skipped; bytes; estimated "
-          "energy")
+    table(("layer", "MACs>", "issued>", "w = 0>", "x = 0>", "lanes>", "efficiency>"), rows,
+          "MACs: dense, issued, skipped for a weight or an activation; use of lanes")
 
 
 def _work_row(name: str, layer: LayerProfile, found: Profile) -> list[Cell]:
     use, efficiency = layer.lane_use(found.config.lanes), layer.sparse_efficiency
-    macs: list[Cell] = [""] * 5
-    if layer.dense_macs:
-        macs = [_amount(layer.dense_macs), _amount(layer.mean("mac_issued")),
-                percent(layer.mean("mac_skip_w") / layer.dense_macs),
-                percent(layer.mean("mac_skip_a") / layer.dense_macs),
-                "" if use is None else percent(use)]
+    dense = max(1.0, layer.dense_macs)
     return [
-        name, *macs, "" if efficiency is None else f"{efficiency:.2f}",
-        _amount(layer.mean("vec_store_skipped")), _amount(layer.mean("dma_flash_rd_bytes")),
-        _amount(layer.mean("dma_dram_rd_bytes")), _amount(layer.mean("dma_dram_wr_bytes")),
-        f"{layer.energy(MODEL).total / 1000:.3g}"]
+        name, _amount(layer.dense_macs), _amount(layer.mean("mac_issued")),
+        percent(layer.mean("mac_skip_w") / dense), percent(layer.mean("mac_skip_a") / dense),
+        "" if use is None else percent(use), "" if efficiency is None else f"{efficiency:.2f}"]
+
+
+def _show_traffic(found: Profile, names: Sequence[str]) -> None:
+    rows = [_traffic_row(name, layer) for name, layer in zip(names, found.layers)
+            if layer.where == NPU]
+    rows.append(_traffic_row("in all", found.total))
+    table(("layer", "flash in>", "DRAM in>", "DRAM out>", "fetched>", "stores skipped>", "nJ>"),
+          rows, "bytes of DMA and of instructions; estimated energy")
+
+
+def _traffic_row(name: str, layer: LayerProfile) -> list[Cell]:
+    traffic = (_amount(layer.mean(counter)) for counter in (
+        "dma_flash_rd_bytes", "dma_dram_rd_bytes", "dma_dram_wr_bytes", "cmd_fetch_bytes",
+        "vec_store_skipped"))
+    return [name, *traffic, _amount(layer.energy(MODEL).total / 1000)]
 
 
 def _amount(value: float) -> str:
@@ -114,7 +132,7 @@ def _ratio(found: Profile, flash: float) -> str:
 def show_host(found: HostProfile, names: Sequence[str], title: str) -> None:
     what = "hops" if found.stream else "runs"
     say(f"{title} on the portable core of this computer: share of the time of all layers, "
-        f"{found.runs:,} {what}", "bold")
+        f"median of {found.rounds} times {found.runs:,} {what}", "bold")
     table(("layer", "times run>", "share>"),
           [(name, layer.runs, f"{100 * layer.share:.1f}%")
            for name, layer in zip(names, found.layers)])
@@ -124,13 +142,19 @@ def show_comparison(rows: Sequence[Row], now: Mapping[str, Any], before: Mapping
     """Ratios below 1: less than before."""
     unit = "emulated cycles a run" if "total" in now else "share of the time"
     say(f"{unit}: on {now['on']} against {before['on']} before", "bold")
-    for what, name in (("knobs", "counted"), ("stream", "as a stream"), ("runs", "runs")):
-        if now.get(what) != before.get(what):
-            say(f"note: {name}: {now.get(what)} against {before.get(what)}", "yellow")
+    for what in dict.fromkeys([*_settings(now), *_settings(before)]):
+        ours, theirs = _settings(now).get(what), _settings(before).get(what)
+        if ours != theirs:
+            say(f"note: {what} {ours} against {theirs} before", "yellow")
     names = short_names([row.name for row in rows])
     table(("layer", "now>", "before>", "ratio>", "energy>"),
           [(name, _number(row.now), _number(row.before), _times(row.ratio),
             _times(row.energy_ratio)) for name, row in zip(names, rows)])
+
+
+def _settings(profile: Mapping[str, Any]) -> dict[str, Any]:
+    return {"stream": profile.get("stream"), "runs": profile.get("runs"),
+            **profile.get("knobs", {})}
 
 
 def _number(value: float | None) -> str:

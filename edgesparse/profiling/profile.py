@@ -134,7 +134,7 @@ class Profile:
 
 @dataclass(frozen=True)
 class HostLayer:
-    """A step on the portable core: how often it ran, and its share of the time of all steps."""
+    """A step on the portable core: how often it ran in a round, its share of the time of all."""
 
     step: int
     name: str
@@ -144,11 +144,16 @@ class HostLayer:
 
 @dataclass(frozen=True)
 class HostProfile:
-    """A plan on the portable core of this computer; times are shares, nothing else carries over."""
+    """A plan on the portable core of this computer; times are shares, nothing else carries over.
+
+    runs    of the plan in a round; hops of a stream
+    rounds  of which the median is taken, step by step
+    """
 
     layers: tuple[HostLayer, ...]
     stream: bool
     runs: int
+    rounds: int
     on: str = "host"
 
 

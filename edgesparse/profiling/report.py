@@ -28,7 +28,7 @@ def profile_json(found: Profile | HostProfile, plan: Plan) -> dict[str, Any]:
         "stream": found.stream, "runs": found.runs,
     }
     if isinstance(found, HostProfile):
-        return head | {"layers": [asdict(layer) for layer in found.layers]}
+        return head | {"rounds": found.rounds, "layers": [asdict(layer) for layer in found.layers]}
     return head | {
         "knobs": {"launch_cycles": found.knobs.launch_cycles, "fetch": found.knobs.fetch,
                   "scan_width": found.knobs.scan_width or found.config.scan_width},
