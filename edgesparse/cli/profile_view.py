@@ -30,7 +30,7 @@ def show_profile(found: Profile, names: Sequence[str], title: str) -> None:
     launch, fetch = found.knobs.launch_cycles, "counted" if found.knobs.fetch else "not counted"
     say(f"{title} on {found.on}: emulated cycles a {run}, mean of {found.runs:,} {runs}", "bold")
     say(f"launch {launch:,} cycles, instruction fetch {fetch}, "
-        f"{found.knobs.scan_width or found.config.scan_width} activations looked at in a cycle")
+        f"scan width {found.knobs.scan_width or found.config.scan_width}")
     say()
     _show_cycles(found, names)
     say()
@@ -88,7 +88,7 @@ def _show_traffic(found: Profile, names: Sequence[str]) -> None:
             if layer.where == NPU]
     rows.append(_traffic_row("in all", found.total))
     table(("layer", "flash in>", "DRAM in>", "DRAM out>", "fetched>", "stores skipped>", "nJ>"),
-          rows, "bytes of DMA and of instructions; estimated energy")
+          rows, "bytes of DMA, many for the layers that follow, and of instructions; energy")
 
 
 def _traffic_row(name: str, layer: LayerProfile) -> list[Cell]:
@@ -106,8 +106,8 @@ def _show_sums(found: Profile, names: Sequence[str], run: str) -> None:
     total = found.total
     say(f"bound   {total.bound_cycles:,} emulated cycles a {run} whatever the input, "
         f"{total.most_cycles:,} were the most")
-    say(f"dense   {total.dense_cycles:,} emulated cycles with every weight stored and nothing "
-        f"skipped: {total.dense_cycles / total.cycles:.2f} x")
+    say(f"dense   {total.dense_cycles:,} with every weight stored and nothing skipped: "
+        f"{total.dense_cycles / total.cycles:.2f} x")
     on_cpu = [name for name, layer in zip(names, found.layers) if layer.where == CPU]
     if on_cpu:
         say(f"CPU     on the CPU, and in none of these cycles: {', '.join(on_cpu)}")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -93,11 +94,7 @@ def compare(now: Mapping[str, Any], before: Any) -> tuple[Row, ...]:
     or one cannot be set against the other.
     """
     _check(now, before)
-    try:
-        return _rows(now, before)
-    except (KeyError, TypeError) as missing:
-        raise BadInput(
-            f"--compare: the profile lacks {missing}; make it anew with --json") from None
+    return _rows(now, before)
 
 
 def _check(now: Mapping[str, Any], before: Any) -> None:
@@ -106,6 +103,8 @@ def _check(now: Mapping[str, Any], before: Any) -> None:
     if before.get("version") != VERSION:
         raise BadInput(
             f"--compare: version {before.get('version')}, {VERSION} is read here; make it anew")
+    if not _is_whole(before):
+        raise BadInput("--compare: the profile is damaged; make it anew with --json")
     if _identity(now) != _identity(before):
         raise BadInput(
             f"--compare: a profile of {before.get('model') or 'another model'}, this is "
@@ -116,22 +115,48 @@ def _check(now: Mapping[str, Any], before: Any) -> None:
             "emulated cycles do not compare")
 
 
+def _is_whole(profile: dict[str, Any]) -> bool:
+    """Whether all that is read below is there."""
+    layers, knobs = profile.get("layers"), profile.get("knobs", {})
+    if not isinstance(layers, list) or not isinstance(knobs, dict):
+        return False
+    parts = [*layers, profile["total"]] if "total" in profile else layers
+    return all(isinstance(part, dict) and isinstance(part.get("name"), str)
+               and _is_cost(part, "total" in profile) for part in parts)
+
+
+def _is_cost(layer: Mapping[str, Any], npu: bool) -> bool:
+    energy = layer.get("energy_pj", {})
+    wanted = (
+        [layer.get("emulated_cycles"), energy.get("total") if isinstance(energy, dict) else None]
+        if npu else [layer.get("share")])
+    return all(isinstance(number, (int, float)) for number in wanted)
+
+
 def _identity(profile: Mapping[str, Any]) -> tuple[Any, ...]:
     """The model file; where a plan does not say it, names of model and layers."""
     if profile.get("model_sha256"):
         return (profile["model_sha256"],)
-    layers = profile.get("layers", [])
-    return (profile.get("model"), *(layer.get("name") for layer in layers))
+    return (profile.get("model"), *(layer["name"] for layer in profile["layers"]))
 
 
 def _rows(now: Mapping[str, Any], before: Mapping[str, Any]) -> tuple[Row, ...]:
-    ours = {layer["name"]: layer for layer in now["layers"]}
-    theirs = {layer["name"]: layer for layer in before["layers"]}
-    rows = [_row(name, ours.get(name), theirs.get(name))
-            for name in dict.fromkeys([*ours, *theirs])]
+    ours, theirs = _by_name(now["layers"]), _by_name(before["layers"])
+    rows = [_row(key[0], ours.get(key), theirs.get(key))
+            for key in dict.fromkeys([*ours, *theirs])]
     if "total" in now:
         rows.append(_row("in all", now["total"], before["total"]))
     return tuple(rows)
+
+
+def _by_name(layers: Sequence[Mapping[str, Any]]) -> dict[tuple[str, int], Mapping[str, Any]]:
+    """Steps of one layer share its name: the first, the second ..."""
+    found: dict[tuple[str, int], Mapping[str, Any]] = {}
+    seen = Counter[str]()
+    for layer in layers:
+        found[layer["name"], seen[layer["name"]]] = layer
+        seen[layer["name"]] += 1
+    return found
 
 
 def _row(name: str, now: Mapping[str, Any] | None, before: Mapping[str, Any] | None) -> Row:

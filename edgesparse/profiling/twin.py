@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 
 from edgesparse.graph.ir import Array
 from edgesparse.mapping.weights import npu_cost
 from edgesparse.npu.blobs import blob_bytes
+from edgesparse.npu.listing import host_steps
 from edgesparse.npu.lower import lower_npu
 from edgesparse.npu.options import NpuOptions
 from edgesparse.plan import model as pm
@@ -26,9 +27,12 @@ Reweigh = Callable[[pm.Mac], pm.Weights]
 
 
 def options_of(plan: pm.PlanModel) -> NpuOptions:
-    """How the program was lowered, as far as the plan says it."""
-    said = json.loads(plan.options or "{}").get("npu", {})
-    return NpuOptions(**{key: value for key, value in said.items() if key != "fusion"})
+    """How the program was lowered; the defaults where the plan does not say it."""
+    try:
+        said = json.loads(plan.options)["npu"]
+        return NpuOptions(**{f.name: said[f.name] for f in fields(NpuOptions)})
+    except (ValueError, KeyError, TypeError):
+        return NpuOptions()
 
 
 def dense_run(plan: pm.PlanModel, config: NpuConfig, knobs: NpuKnobs) -> NpuRun:
@@ -73,9 +77,12 @@ def pruned_in_blocks(w: Array, rows: int, share: float) -> Array:
 
 
 def _reweighed(plan: pm.PlanModel, reweigh: Reweigh) -> pm.PlanModel:
+    """What the CPU runs stays as it is, and there."""
+    on_cpu = host_steps(plan.npu) if plan.npu is not None else ()
     steps = tuple(
         replace(step, source=replace(step.source, weights=reweigh(step.source)))
-        if isinstance(step.source, pm.Mac) else step for step in plan.steps)
+        if isinstance(step.source, pm.Mac) and number not in on_cpu else step
+        for number, step in enumerate(plan.steps))
     return replace(plan, steps=steps)
 
 
