@@ -138,11 +138,17 @@ def _pruned(plan: Plan) -> Iterator[Alternative]:
     used, resident_now = options_of(plan.model), _resident(plan)
     for resident in dict.fromkeys((resident_now, True)):
         also = " --npu-resident" if resident != resident_now else ""
-        for share in PRUNED:
+        for share in (share for share in PRUNED if share > _zeros(plan)):
             run = pruned_run(plan.model, npu, share, replace(used, resident=resident))
             yield Alternative(
                 f"{100 * share:.0f} % of weights zero in {npu.lanes}x1 blocks{also}",
                 run.counters["cycles"])
+
+
+def _zeros(plan: Plan) -> float:
+    """Share of all weights that are zero."""
+    zeros = sum(layer.zeros * layer.dense_bytes for layer in plan.layers)
+    return zeros / max(1, sum(layer.dense_bytes for layer in plan.layers))
 
 
 def _resident(plan: Plan) -> bool:
