@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import edgesparse as es
+from edgesparse.cli.profile_view import show_profile
 from edgesparse.errors import BadInput, WrongMachine
 from edgesparse.graph.ir import Array
 from edgesparse.npu.isa import COUNTERS, Space
@@ -25,7 +26,7 @@ from edgesparse.runtime.native import NativePlan
 from edgesparse.runtime.npu import BARE, NpuKnobs, NpuMachine, NpuRun
 from edgesparse.runtime.npu_plan import program_of
 from npu_plans import plan_of
-from npu_run import MAC_PARTS, TIMES, config, dense_products, in_lanes
+from npu_run import MAC_PARTS, TIMES, columns, config, dense_products, in_lanes
 from plan_builder import PlanBuilder, mac, random_weights, requant, stored
 from profiled import AD, KWS, STREAM, model_path, plan_for
 from random_plans import Grower
@@ -109,7 +110,9 @@ def test_steps_of_the_cpu_and_merged_ones_are_named(data_root: Path) -> None:
 # ---- the bound
 
 
-@pytest.mark.parametrize("name", [KWS, AD, "tflm/tflm_micro_speech"])
+@pytest.mark.parametrize("name", [
+    KWS, AD, "mlperf/mlperf_ic_resnet8_int8", "mlperf/mlperf_vww_int8",
+    "mlperf/mlperf_strm_ww_old_int8", "tflm/tflm_micro_speech"])
 @pytest.mark.parametrize("target", ["esn-s", "esn-m"])
 def test_no_input_takes_longer_than_the_bound(name: str, target: str, data_root: Path) -> None:
     """Up to the end of every layer: uniform, all at the zero point, the ends of the range."""
@@ -121,7 +124,7 @@ def test_no_input_takes_longer_than_the_bound(name: str, target: str, data_root:
         session.run(rng.integers(-128, 128, shape).astype(np.int8) if value is None
                     else np.full(shape, value, np.int8))
     held_below(plan, runs)
-    assert runs[0].counters["cycles"] < runs[-1].counters["cycles"]
+    assert len({run.counters["cycles"] for run in runs}) > 2
 
 
 @pytest.mark.parametrize("resident", [False, True])
@@ -221,6 +224,28 @@ def test_efficiency_is_the_share_of_skipped_work_that_is_saved(data_root: Path) 
     assert 0.2 < efficiency < 1  # the DMA of what is left and the instructions are not skipped
     # The twin takes what the dense net does, less a few channels that pruning made constant.
     assert total.dense_cycles == pytest.approx(profiled(dense).total.dense_cycles, rel=0.03)
+
+
+def test_without_a_dense_twin_there_is_no_efficiency(capsys: pytest.CaptureFixture[str]) -> None:
+    """A layer that fits the scratchpad because it is sparse: 80 KB a slice, 5 % of it stored."""
+    rng = np.random.default_rng(0)
+    b = PlanBuilder()
+    x = b.input(1, 8, 1000)
+    w = random_weights(rng, 16, 5000)
+    w[:, rng.permutation(5000)[250:]] = 0
+    source = mac(stored(w), w, np.zeros(16), 0, in_w=8, in_c=1000, out_w=4, kernel_w=5)
+    b.tail(source, x, b.output(1, 4, 16), requant(np.full(16, 0.001), 0))
+    model = in_lanes(b.plan(), form=columns(16))
+    npu = lower_npu(model, config()).npu
+    found = profiled(plan_of(replace(model, target="esn-s", config=1, npu=npu)))
+    assert [layer.where for layer in found.layers] == [NPU]
+    for layer in (*found.layers, found.total):
+        assert layer.mean("mac_issued") > 0
+        assert layer.dense_cycles == 0
+        assert layer.sparse_efficiency is None
+    assert np.isnan(found.energy_ratio(EnergyModel()))
+    show_profile(found, ["layer"], "plan")
+    assert "a layer would not fit the NPU" in capsys.readouterr().out
 
 
 def test_the_dense_twin_of_a_dense_plan_is_its_bound_without_skipping() -> None:

@@ -106,8 +106,11 @@ def _show_sums(found: Profile, names: Sequence[str], run: str) -> None:
     total = found.total
     say(f"bound   {total.bound_cycles:,} emulated cycles a {run} whatever the input, "
         f"{total.most_cycles:,} were the most")
-    say(f"dense   {total.dense_cycles:,} with every weight stored and nothing skipped: "
-        f"{total.dense_cycles / total.cycles:.2f} x")
+    if total.dense_cycles:
+        say(f"dense   {total.dense_cycles:,} with every weight stored and nothing skipped: "
+            f"{total.dense_cycles / total.cycles:.2f} x")
+    else:
+        say("dense   with every weight stored a layer would not fit the NPU")
     on_cpu = [name for name, layer in zip(names, found.layers) if layer.where == CPU]
     if on_cpu:
         say(f"CPU     on the CPU, and in none of these cycles: {', '.join(on_cpu)}")
@@ -120,9 +123,11 @@ def _show_sums(found: Profile, names: Sequence[str], run: str) -> None:
     say(f"energy  {energy.total / 1000:.4g} nJ a {run}, an estimate: {parts}")
     say(f"        pJ: {MODEL.mac_pj} a MAC; a byte {MODEL.sram_pj_per_byte} SRAM, "
         f"{MODEL.dram_pj_per_byte} DRAM, {MODEL.flash_pj_per_byte} flash (assumed)")
-    low, _, high = (_ratio(found, flash) for flash in FLASH_SETTINGS)
-    say(f"        {_ratio(found, MODEL.flash_pj_per_byte)} of dense; {low} to {high} with flash at "
-        f"{FLASH_SETTINGS[0]:g} to {FLASH_SETTINGS[-1]:g} pJ")
+    if total.dense_cycles:
+        low, _, high = (_ratio(found, flash) for flash in FLASH_SETTINGS)
+        now = _ratio(found, MODEL.flash_pj_per_byte)
+        say(f"        {now} of dense; {low} to {high} with flash at {FLASH_SETTINGS[0]:g} to "
+            f"{FLASH_SETTINGS[-1]:g} pJ")
 
 
 def _ratio(found: Profile, flash: float) -> str:

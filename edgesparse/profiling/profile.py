@@ -30,7 +30,8 @@ class LayerProfile:
     runs          how many
     most_cycles   in one run
     bound_cycles  in the run of the bound
-    dense_cycles  in the dense twin: every weight stored, nothing skipped, no data
+    dense_cycles  in the dense twin: every weight stored, nothing skipped, no data; 0: dense, it
+                  would be the CPU's
     """
 
     step: int
@@ -74,10 +75,10 @@ class LayerProfile:
         """How much of the products left out comes back as cycles: 1 is all.
 
         (dense cycles / cycles) / (dense products / issued ones), with everything counted on both
-        sides; None: nothing was issued.
+        sides; None: nothing was issued, or there is no dense twin.
         """
         issued, cycles = self.counters["mac_issued"], self.counters["cycles"]
-        if not issued or not cycles:
+        if not issued or not cycles or not self.dense_cycles:
             return None
         return self.dense_cycles / self.cycles / (self.dense_macs * self.runs / issued)
 
@@ -127,9 +128,10 @@ class Profile:
         return self.total.cycles - self.launch_cycles - sum(layer.cycles for layer in self.layers)
 
     def energy_ratio(self, model: EnergyModel) -> float:
-        """Of a run against the dense twin."""
-        dense = energy_of(self.dense, model).total
-        return self.total.energy(model).total / dense if dense else float("nan")
+        """Of a run against the dense twin; NaN where there is none."""
+        if not self.total.dense_cycles:
+            return float("nan")
+        return self.total.energy(model).total / energy_of(self.dense, model).total
 
 
 @dataclass(frozen=True)

@@ -157,9 +157,10 @@ def _on_npu(plan: Plan, x: Inputs | None, on: str, options: ProfileOptions) -> P
 
 
 def _total(tally: Tally, bound: Counters, dense: Counters) -> LayerProfile:
+    same = dense["host_steps"] == bound["host_steps"]
     return LayerProfile(
         -1, "in all", NPU, tally.total, tally.runs, tally.most_in_all, bound["cycles"],
-        dense["cycles"])
+        dense["cycles"] if same else 0)
 
 
 def _layers(
@@ -169,8 +170,13 @@ def _layers(
     places = _places(len(plan.layers), host_steps(plan.model.npu), tally.steps)
     return tuple(
         LayerProfile(step, layer.name, where, tally.steps[step], tally.runs, tally.most[step],
-                     step_cycles(bound.marks[step]), step_cycles(dense.marks[step]))
+                     step_cycles(bound.marks[step]), _dense_cycles(dense.marks[step], where))
         for step, (layer, where) in enumerate(zip(plan.layers, places)))
+
+
+def _dense_cycles(mark: Counters, where: str) -> int:
+    """0 where the dense twin leaves to the CPU what the plan does not."""
+    return 0 if mark["host_steps"] and where != CPU else step_cycles(mark)
 
 
 def _places(count: int, on_cpu: Sequence[int], marks: Sequence[Counters]) -> list[str]:
