@@ -13,7 +13,7 @@ class NpuOptions:
     """How to lower. What to lower for is the NpuConfig.
 
     resident       weights are loaded once, in the prologue, as far as they fit beside the tensors;
-                   None: only where the scratchpad is large (RESIDENT_FROM)
+                   and push none out; None: only where the scratchpad is large (RESIDENT_FROM)
     skip           activations at the zero point take no slot
     intermediates  "sram", or "dram": every tensor goes through the arena, for comparison
     keep           every tensor keeps its bytes to the end of a run, for tests
