@@ -194,6 +194,39 @@ def test_the_bound_is_reached_when_no_activation_is_zero() -> None:
     assert profiled(plan, x).total.cycles < found.total.bound_cycles
 
 
+def no_zeros() -> Plan:
+    """Pointwise, depthwise without padding, pointwise with 16x1 blocks; results end at -127, one
+    above the zero point."""
+    rng = np.random.default_rng(4)
+    b = PlanBuilder()
+    x, first, second = (b.input(1, 24, 32, zero_point=-128), b.tensor(1, 24, 32, zero_point=-128),
+                        b.tensor(1, 22, 32, zero_point=-128))
+    last = b.output(1, 22, 32, zero_point=-128)
+    one, taps, two = (random_weights(rng, 32, n) for n in (32, 3, 32))
+    two[:, ::3] = 0
+    shapes = ({"in_w": 24, "in_c": 32, "out_w": 24},
+              {"in_w": 24, "in_c": 32, "out_w": 22, "kernel_w": 3, "groups": 32},
+              {"in_w": 22, "in_c": 32, "out_w": 22})
+    chain = zip((one, taps, two), shapes, (x, first, second), (first, second, last))
+    for w, shape, reads, writes in chain:
+        source = mac(stored(w), w, rng.integers(-500, 500, 32), -128, **shape)
+        b.tail(source, reads, writes, requant(np.full(32, 0.002), -128, qmin=-127))
+    model = in_lanes(b.plan(), form=columns(16))
+    npu = lower_npu(model, config(), NpuOptions(resident=True)).npu  # else loads hide the rest
+    return plan_of(replace(model, target="esn-s", config=1, npu=npu))
+
+
+def test_the_bound_of_several_layers_is_reached_when_no_activation_is_zero() -> None:
+    plan = no_zeros()
+    rng = np.random.default_rng(3)
+    found = profiled(plan, rng.integers(-127, 128, (4, 1, 24, 32)).astype(np.int8))
+    assert [x.where for x in found.layers] == [NPU] * 3
+    assert all(x.cycles == x.most_cycles == x.bound_cycles for x in found.layers)
+    assert found.total.most_cycles == found.total.cycles == found.total.bound_cycles
+    zeros = profiled(plan, np.full((1, 24, 32), -128, np.int8))
+    assert zeros.total.cycles < zeros.total.bound_cycles == found.total.bound_cycles
+
+
 def test_the_bound_names_what_is_not_in_it(data_root: Path) -> None:
     plan = plan_for(model_path(KWS, data_root))
     bound = bound_of(plan)
