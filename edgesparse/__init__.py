@@ -28,6 +28,8 @@ from edgesparse.errors import (
     WrongMachine,
 )
 from edgesparse.plan.plan import Plan
+from edgesparse.profiling.profile import HostProfile, Profile
+from edgesparse.profiling.run import ProfileOptions, profile
 from edgesparse.runtime.session import Session
 from edgesparse.runtime.stream import Stream
 from edgesparse.streaming.plan import StreamOptions
@@ -40,6 +42,7 @@ __all__ = [
     "DoesNotFit",
     "EdgeSparseError",
     "GraphInvalid",
+    "HostProfile",
     "ImportFailed",
     "NativeError",
     "NpuRefused",
@@ -47,6 +50,8 @@ __all__ = [
     "Options",
     "Plan",
     "PlanInvalid",
+    "Profile",
+    "ProfileOptions",
     "Session",
     "Stream",
     "StreamOptions",
@@ -55,6 +60,7 @@ __all__ = [
     "WrongMachine",
     "convert",
     "load",
+    "profile",
 ]
 
 

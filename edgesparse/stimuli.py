@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from edgesparse.graph.ir import Array
-from edgesparse.plan.plan import IoInfo
+from edgesparse.plan.plan import IoInfo, Plan
 from edgesparse.signals.signal import MISSING
 
 OFF_GRID = 0.49
@@ -61,6 +61,24 @@ def stream_stimulus(shape: tuple[int, int], span: float, rng: np.random.Generato
     one = np.concatenate(parts)
     signal = np.stack([np.roll(one, 7 * channel) for channel in range(channels)], axis=1)
     stored: Array = np.clip(np.rint(signal), MISSING, -MISSING - 1).astype(np.int16)
+    return stored
+
+
+def sample_span(plan: Plan) -> tuple[float, int]:
+    """(span of an ordinary signal in samples of a stream plan, samples an input column takes)."""
+    assert plan.model.stream is not None
+    front = plan.model.stream.front_end
+    if front is None:
+        return 127.0, 1
+    # Of the front end's output; its filters leave the middle of the band as it is.
+    return 127.0 * 2.0 ** (front.shift - front.fraction_bits) / front.multiplier, front.decimation
+
+
+def pulses(shape: tuple[int, int], span: float, rng: np.random.Generator) -> Array:
+    """[count, channels] int16 to push: bumps as of a heart in a little noise, nothing else."""
+    count, channels = shape
+    signal = np.stack([_pulses(count, span, rng) for _ in range(channels)], axis=1)
+    stored: Array = np.clip(np.rint(signal), MISSING + 1, -MISSING - 1).astype(np.int16)
     return stored
 
 

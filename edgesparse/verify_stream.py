@@ -35,7 +35,7 @@ from edgesparse.plan.stream_model import Stream as Table
 from edgesparse.plan.stream_model import StreamMode
 from edgesparse.runtime.session import Session, as_user_gets
 from edgesparse.runtime.stream import Stream
-from edgesparse.stimuli import stream_stimulus
+from edgesparse.stimuli import sample_span, stream_stimulus
 from edgesparse.streaming.events import Beat, Event, Run
 from edgesparse.streaming.extent import extents
 from edgesparse.streaming.reference import REFERENCE, ReferenceStream
@@ -179,12 +179,7 @@ def _table(plan: Plan) -> Table:
 def _signal(plan: Plan, columns: int, options: VerifyOptions) -> Array:
     """[samples, channels] int16."""
     table, source = _table(plan), plan.inputs[0]
-    front = table.front_end
-    span, decimation = 127.0, 1
-    if front is not None:
-        # Of the front end's output; its filters leave the middle of the band as it is.
-        span *= 2.0 ** (front.shift - front.fraction_bits) / front.multiplier
-        decimation = front.decimation
+    span, decimation = sample_span(plan)
     count = max(WINDOWS * columns, options.inputs * table.hop) * decimation
     if table.quality is not None:
         count = max(count, ALL_STATES)

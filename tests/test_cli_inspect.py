@@ -123,10 +123,11 @@ def program(plan: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_program_is_summed_up(program: Path, plan: Path) -> None:
     found = Ran("inspect", program, "--json").json
+    assert "BADVALUE (77)" in found["npu"].pop("no_bound")
     names = [layer.name for layer in es.load(plan).layers]
     assert found["npu"] == {
         "config": 1, "scratchpad_bytes": 64, "instructions": 10, "prologue": 1, "blobs": 1,
-        "host_steps": [names[3]]}
+        "host_steps": [names[3]], "bound_emulated_cycles": None}
     assert found["flash"]["program"] == 10 * 16 + 8
     assert "asm" not in found
     text = Ran("inspect", program).out

@@ -11,7 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 from edgesparse import __version__
-from edgesparse.cli import convert, demo, doctor, inspect, run, score, stream, verify
+from edgesparse.cli import convert, demo, doctor, inspect, profile, run, score, stream, verify
 from edgesparse.cli.console import fail, say
 from edgesparse.errors import EdgeSparseError
 
@@ -57,6 +57,7 @@ def _options(
 app.command("convert")(convert.convert)
 app.command("inspect")(inspect.inspect)
 app.command("run")(run.run)
+app.command("profile")(profile.profile)
 app.command("stream")(stream.stream)
 app.command("verify")(verify.verify)
 app.command("score")(score.score)

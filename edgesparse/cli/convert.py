@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from edgesparse.cli.budget_view import budget_json, show_budget
 from edgesparse.cli.console import amount, emit, fail, percent, say, stderr, table
 from edgesparse.cli.files import check_writable
 from edgesparse.cli.layers import io_text, layer_json, layer_table, plan_json, totals
@@ -21,6 +22,7 @@ from edgesparse.graph.ir import Array
 from edgesparse.importers.tflite import import_tflite
 from edgesparse.npu.options import NpuOptions
 from edgesparse.passes.pipeline import CANONICAL, INT8
+from edgesparse.profiling.budget import check_target, judge, parse_budget
 from edgesparse.quantize.report import QuantReport
 from edgesparse.quantize.samples import load_calibration
 from edgesparse.target import load_target
@@ -68,6 +70,12 @@ def convert(
     npu_fusion: Annotated[
         str, typer.Option(help="On esn-*: full, or none (each operator a kernel of its own)."),
     ] = Options.npu_fusion,
+    budget: Annotated[
+        str | None,
+        typer.Option(metavar="TIME@CLOCK", help="On esn-*: such as 20ms@64MHz, or cycles=N, a run "
+                     "or a hop. Exit code 1 and no plan when the bound of emulated cycles is "
+                     "above it."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
 ) -> None:
     """Convert a .tflite model into a plan."""
@@ -80,17 +88,25 @@ def convert(
         raise BadInput("-o PLAN is missing: where shall the plan go? (--check writes nothing)")
     check_writable(output, "-o", model, *((calibrate,) if calibrate else ()))
     load_target(target)
+    allowed = None if budget is None else parse_budget(budget)
+    if allowed is not None:
+        check_target(target)
     options = Options(
         calibration=calibration_of(model, calibrate), method=method, golden=golden, seed=seed,
         stream=stream_options(stream), dump_after=_passes(dump_after or []),
         dump=_dump_to(as_json), npu=NpuOptions(resident=npu_resident), npu_fusion=npu_fusion)
     with stderr().status(f"converting {model.name}"):
         result = convert_model(model, target, options)
-    write_whole(output, lambda file: file.write(result.plan.data))
+        verdict = None if allowed is None else judge(result.plan, allowed, model, options)
+    if verdict is None or verdict.met:
+        write_whole(output, lambda file: file.write(result.plan.data))
     if as_json:
-        emit(_json(result, model, output))
+        emit(_json(result, model, output) | {"budget": budget_json(verdict)})
     else:
         _show(result, model, output)
+        show_budget(verdict, result.plan)
+    if verdict is not None and not verdict.met:
+        raise typer.Exit(1)
 
 
 def _check(model: Path, as_json: bool) -> None:

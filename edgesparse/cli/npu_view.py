@@ -6,10 +6,11 @@ from typing import Any
 
 from edgesparse.cli.console import say
 from edgesparse.cli.names import short_names
-from edgesparse.errors import BadInput
+from edgesparse.errors import BadInput, NpuRefused, WrongMachine
 from edgesparse.npu.isa import INSTRUCTION_BYTES
 from edgesparse.npu.listing import host_steps, listing
 from edgesparse.plan.plan import Plan
+from edgesparse.profiling.bound import bound_of
 
 
 def npu_json(plan: Plan) -> dict[str, Any] | None:
@@ -25,7 +26,17 @@ def npu_json(plan: Plan) -> dict[str, Any] | None:
         "blobs": len(npu.blobs),
         "host_steps": [
             plan.layers[step].name for step in host_steps(npu) if step < len(plan.layers)],
+        **_bound_json(plan),
     }
+
+
+def _bound_json(plan: Plan) -> dict[str, Any]:
+    """Without a bound, why: a plan is of use on the portable core even so."""
+    try:
+        bound = bound_of(plan)
+    except (NpuRefused, WrongMachine) as refused:
+        return {"bound_emulated_cycles": None, "no_bound": str(refused)}
+    return {"bound_emulated_cycles": bound.cycles, "no_bound": None}
 
 
 def show_npu(plan: Plan) -> None:
@@ -37,6 +48,12 @@ def show_npu(plan: Plan) -> None:
     say(f"NPU: configuration {told['config']} ({plan.model.target}), {told['instructions']:,} "
         f"instructions ({told['prologue']:,} of them at a reset), {told['scratchpad_bytes']:,} "
         f"bytes of scratchpad; on the CPU: {', '.join(host) or 'nothing'}")
+    if told["no_bound"]:
+        say(f"NPU: no bound of cycles: {told['no_bound']}", "yellow")
+    else:
+        run = "hop" if plan.model.stream is not None else "run"
+        say(f"NPU: at most {told['bound_emulated_cycles']:,} emulated cycles a {run}, launch and "
+            "instruction fetch included")
 
 
 def asm_lines(plan: Plan) -> list[str]:

@@ -36,7 +36,7 @@ def run(
         raise BadInput(f"--output {output}: the plan has several outputs ({names}); "
                        "name a .npz file")
     session = Session(loaded, backend)
-    inputs = _inputs(loaded, source)
+    inputs = plan_inputs(loaded, source)
     with stderr().status(f"running {plan.name}"):
         results = session.run(inputs)
     arrays = results if isinstance(results, tuple) else (results,)
@@ -54,7 +54,7 @@ def run(
         say(f"{len(arrays[0]):,} runs -> {output}: {shapes}")
 
 
-def _inputs(plan: Plan, path: Path) -> Inputs:
+def plan_inputs(plan: Plan, path: Path) -> Inputs:
     """The arrays of a file for the plan's inputs, each with an axis of runs."""
     arrays = load_arrays(path)
     if len(plan.inputs) == 1 and len(arrays) == 1:

@@ -16,7 +16,7 @@ from edgesparse.plan import model as pm
 from edgesparse.sparsity.choose import MIN_SAVING, Decision, choose
 from edgesparse.sparsity.choose_lanes import Cost, choose_lanes, dense_lanes, flash_or_steps
 from edgesparse.sparsity.measure import WeightStats, measure
-from edgesparse.target import Target
+from edgesparse.target import NpuConfig, Target
 
 Chooser = Callable[[Node, WeightStats, Array], Decision]
 """Decides for the weights [rows, K] of a layer."""
@@ -60,8 +60,11 @@ def policy_of(target: Target) -> WeightPolicy:
     """Of a target with an NPU: the cost is what comes from flash, or the steps if they are more."""
     if target.npu is None:
         return PORTABLE
-    flash = target.npu.flash_cycles / target.npu.flash_bytes
-    return in_lanes(target.npu.lanes, flash_or_steps(flash))
+    return in_lanes(target.npu.lanes, npu_cost(target.npu))
+
+
+def npu_cost(config: NpuConfig) -> Cost:
+    return flash_or_steps(config.flash_cycles / config.flash_bytes)
 
 
 def stored(node: Node, w: Tensor, policy: WeightPolicy) -> tuple[pm.Weights, str]:

@@ -15,7 +15,7 @@ from edgesparse.npu.isa import Op
 from edgesparse.npu.kernels import Kernel, NotOnNpu, Setting, kernel_for
 from edgesparse.npu.kernels.base import Item, Piece
 from edgesparse.npu.loader import Blobs, Entry, Loader, NoRoom, load_piece, side_by_side
-from edgesparse.npu.options import RESIDENT_FROM, NpuOptions
+from edgesparse.npu.options import NpuOptions
 from edgesparse.npu.report import Placement, placements, report, spilled, taken_ranges
 from edgesparse.npu.steps import Frame, StepCode
 from edgesparse.npu.storage import reads
@@ -52,10 +52,8 @@ def lower_npu(
     if options.intermediates not in ("sram", "dram"):
         raise BadInput(
             f"intermediates {options.intermediates!r}: 'sram' or 'dram' is allowed")
-    wanted = options.resident
-    if wanted is None:
-        wanted = config.scratchpad_bytes >= RESIDENT_FROM
     job = _Job(plan, config, options)
+    wanted = options.loads_once(config.scratchpad_bytes)
     streamed = _lowered(job, frozenset())
     for steps in _resident_choices(job) if wanted else ():
         try:

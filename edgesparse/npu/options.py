@@ -23,3 +23,7 @@ class NpuOptions:
     skip: bool = True
     intermediates: str = "sram"
     keep: bool = False
+
+    def loads_once(self, scratchpad_bytes: int) -> bool:
+        """Whether weights are to be resident where the scratchpad has so many bytes."""
+        return scratchpad_bytes >= RESIDENT_FROM if self.resident is None else self.resident

@@ -16,7 +16,7 @@ from edgesparse.plan.model import RingRole
 from edgesparse.plan.places import addresses
 from edgesparse.plan.plan import Plan
 from edgesparse.runtime.native import NO_GOLDEN, NativePlan, NativeSession, status_text
-from edgesparse.runtime.npu import NpuKnobs, NpuMachine, NpuRun
+from edgesparse.runtime.npu import Counters, NpuKnobs, NpuMachine, NpuRun
 from edgesparse.runtime.npu_plan import check_configuration, program_of
 from edgesparse.target import load_target, target_names
 
@@ -38,7 +38,9 @@ class NpuBackend:
     """A machine with the program of a plan, run on the arena of a session.
 
     knobs  how the next run is counted
+    trace  whether it keeps its events
     last   the newest run; None: there was none
+    watch  is given every run
     """
 
     def __init__(
@@ -56,21 +58,24 @@ class NpuBackend:
         self._plan, self._native = plan, native
         self._machine = NpuMachine(config, self._program)
         self.knobs = NpuKnobs()
+        self.trace = False
+        self.watch: Callable[[NpuRun], None] = lambda run: None
         self.last: NpuRun | None = None
         self._after_host: Callable[[int], None] = lambda step: None
         native.set_runner(self._run)
 
     def _run(self) -> None:
-        self.last = self._machine.run(self._native.arena, self.knobs, self._host)
+        self.last = self._machine.run(self._native.arena, self.knobs, self._host, self.trace)
+        self.watch(self.last)
 
     def _host(self, step: int) -> None:
         self._native.run_step(step)
         self._after_host(step)
 
-    def reset(self) -> None:
-        """Forget earlier runs; the session's arena is reset by itself."""
-        self._machine.reset()
+    def reset(self) -> Counters:
+        """Forget earlier runs; the session's arena is reset by itself. Returns what that took."""
         self.last = None
+        return self._machine.reset(self.knobs)
 
     def run_traced(self, read: Callable[[int], Array]) -> dict[int, Array]:
         """Run once; what is left of it, by tensor number, int8.

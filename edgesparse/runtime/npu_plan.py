@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from edgesparse.errors import WrongMachine
 from edgesparse.npu.isa import INSTRUCTION_BYTES
+from edgesparse.plan.npu_model import Npu
 from edgesparse.plan.plan import Plan
 from edgesparse.runtime.native import NativePlan, ffi
 from edgesparse.runtime.npu import NpuProgram
 from edgesparse.target import load_target, target_names
+
+
+def check_program(plan: Plan) -> Npu:
+    """Raises WrongMachine when the plan has no program."""
+    if plan.model.npu is None:
+        raise WrongMachine(
+            "the plan has no program for an NPU; convert the model with --target "
+            f"{' or '.join(_npu_targets())}, or run the plan on the portable backend")
+    return plan.model.npu
 
 
 def program_of(plan: Plan, native: NativePlan) -> NpuProgram:
@@ -15,11 +25,7 @@ def program_of(plan: Plan, native: NativePlan) -> NpuProgram:
 
     Raises WrongMachine when the plan has none.
     """
-    npu = plan.model.npu
-    if npu is None:
-        raise WrongMachine(
-            "the plan has no program for an NPU; convert the model with --target "
-            f"{' or '.join(_npu_targets())}, or run the plan on the portable backend")
+    npu = check_program(plan)
     blobs = ffi.new("es_npu_blob[]", max(1, len(npu.blobs)))
     program = ffi.new("es_npu_program *")
     native.npu_program(blobs, len(npu.blobs), program)

@@ -1,0 +1,102 @@
+"""edgesparse profile: where the time of a plan goes, by layer."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from edgesparse.cli.console import emit, stderr
+from edgesparse.cli.files import check_writable, open_plan
+from edgesparse.cli.names import short_names
+from edgesparse.cli.profile_view import show_comparison, show_host, show_profile
+from edgesparse.cli.run import load_arrays, plan_inputs
+from edgesparse.errors import BadInput
+from edgesparse.files import write_whole
+from edgesparse.plan.plan import Plan
+from edgesparse.profiling.profile import HostProfile
+from edgesparse.profiling.report import compare as compared
+from edgesparse.profiling.report import profile_json
+from edgesparse.profiling.run import HOST, ProfileOptions
+from edgesparse.profiling.run import profile as run_profile
+from edgesparse.profiling.trace import chrome_trace
+from edgesparse.runtime.npu import NpuKnobs
+from edgesparse.runtime.session import Inputs
+
+
+def profile(
+    plan: Annotated[Path, typer.Argument(help="A plan file.")],
+    on: Annotated[str, typer.Option(help="host, or the esn-* target the plan was made for.")],
+    source: Annotated[
+        Path | None,
+        typer.Option("--input", help=".npy or .npz as of run; of a stream, samples [n] or "
+                     "[n, channels]. Without it: uniform int8, of a stream bumps as of a heart."),
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of the inputs made here.")] = 0,
+    trace: Annotated[
+        Path | None, typer.Option(help="Write the last run for Perfetto, in Chrome's format.")
+    ] = None,
+    compare: Annotated[
+        Path | None, typer.Option(help="An earlier --json of the same model, set beside.")
+    ] = None,
+    launch: Annotated[
+        int, typer.Option(min=0, max=2**32 - 1, help="Cycles counted before each run.")
+    ] = NpuKnobs.launch_cycles,
+    fetch: Annotated[
+        bool, typer.Option("--fetch/--no-fetch", help="Instructions come from flash, in time.")
+    ] = True,
+    scan_width: Annotated[
+        int, typer.Option(min=0, max=2**32 - 1, help="Activations looked at for zeros in a cycle; "
+                          "0: the target's.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
+) -> None:
+    """Run a plan and show emulated cycles, traffic and skipped work of each layer; on the host, its
+    share of the time."""
+    if trace is not None:
+        check_writable(trace, "--trace", plan, *(p for p in (source, compare) if p))
+        if on == HOST:
+            raise BadInput("--trace: the host has no emulated cycles; profile on an esn-* target")
+    loaded = open_plan(plan)
+    before: Any = None if compare is None else _read_json(compare)
+    options = ProfileOptions(seed, NpuKnobs(launch, fetch, scan_width), trace is not None)
+    inputs = None if source is None else _inputs(loaded, source)
+    with stderr().status(f"profiling {plan.name}"):
+        found = run_profile(loaded, inputs, on, options)
+    told = profile_json(found, loaded)
+    rows = None if compare is None else compared(told, before)
+    names = short_names([layer.name for layer in loaded.layers])
+    if trace is not None:
+        assert not isinstance(found, HostProfile)
+        text = json.dumps(chrome_trace(found, names), separators=(",", ":")).encode()
+        write_whole(trace, lambda file: file.write(text))
+    if as_json:
+        more = {} if rows is None else {"comparison": [
+            asdict(row) | {"ratio": row.ratio, "energy_ratio": row.energy_ratio} for row in rows]}
+        emit({"plan": str(plan), **told, **more})
+    elif rows is not None:
+        show_comparison(rows, told, before)
+    elif isinstance(found, HostProfile):
+        show_host(found, names, plan.name)
+    else:
+        show_profile(found, names, plan.name)
+
+
+def _inputs(plan: Plan, path: Path) -> Inputs:
+    if plan.model.stream is None:
+        return plan_inputs(plan, path)
+    arrays = load_arrays(path)
+    if len(arrays) != 1:
+        raise BadInput(f"--input {path}: {len(arrays)} arrays; a stream takes the samples of one")
+    return next(iter(arrays.values()))
+
+
+def _read_json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise BadInput(f"--compare {path}: {error.strerror or error}") from error
+    except ValueError as error:
+        raise BadInput(f"--compare {path}: not a JSON file ({error})") from error

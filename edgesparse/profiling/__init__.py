@@ -1,0 +1,1 @@
+"""Where the emulated cycles of a plan go, layer by layer, and what they cannot exceed."""

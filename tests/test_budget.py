@@ -1,0 +1,120 @@
+"""convert --budget: the bound against a time, and what would meet it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import edgesparse as es
+from command_line import ECG, Ran
+from edgesparse.errors import BadInput
+from edgesparse.profiling.bound import bound_of
+from edgesparse.profiling.budget import Budget, judge, parse_budget
+from profiled import ECG as STREAM
+from profiled import model_path, plan_for
+
+HOP = "hop=8,mode=continuous,frontend=ecg360,beats=yes"
+SPARSE = model_path("ecg_c48_16x1_75", Path())
+DENSE = model_path("ecg_c48_dense", Path())
+
+
+@pytest.mark.parametrize(("text", "cycles", "hz"), [
+    ("20ms@64MHz", 1_280_000, 64_000_000), ("1.5ms@64MHz", 96_000, 64_000_000),
+    ("250us@100kHz", 25, 100_000), ("2s@1.1GHz", 2_200_000_000, 1_100_000_000),
+    ("0.1ms@12.5MHz", 1250, 12_500_000), ("3MS@1mhz", 3000, 1_000_000),
+    ("1us@1.9MHz", 1, 1_900_000), ("cycles=1234", 1234, None)])
+def test_budgets_are_whole_cycles_that_pass(text: str, cycles: int, hz: int | None) -> None:
+    assert parse_budget(text) == Budget(text, cycles, hz)
+
+
+@pytest.mark.parametrize("text", [
+    "", "20ms", "64MHz", "20@64MHz", "ms@64MHz", "20ms@64", "-1ms@64MHz", "20 ms@64MHz",
+    "20ms@64MHz ", "1e3ms@64MHz", "cycles=", "cycles=-4", "cycles=1.5", "20ns@64MHz", ".5ms@1MHz"])
+def test_other_texts_are_refused(text: str) -> None:
+    with pytest.raises(BadInput, match="20ms@64MHz, or cycles=N is allowed"):
+        parse_budget(text)
+
+
+@pytest.mark.parametrize("text", ["cycles=0", "0ms@64MHz", "1us@1kHz"])
+def test_a_budget_of_no_cycle_is_refused(text: str) -> None:
+    with pytest.raises(BadInput, match="1 or more is allowed"):
+        parse_budget(text)
+
+
+def test_a_bound_may_use_the_budget_up() -> None:
+    plan = plan_for(SPARSE)
+    cycles = bound_of(plan).cycles
+    options = es.Options(golden=False, stream=STREAM)
+    exactly = judge(plan, Budget("", cycles), SPARSE, options)
+    assert exactly.met
+    assert exactly.alternatives == ()
+    assert not judge(plan, Budget("", cycles - 1), SPARSE, options).met
+
+
+def test_what_would_meet_it_does_when_it_is_tried(tmp_path: Path) -> None:
+    """The ways that are listed, taken; the layers are those that cost most."""
+    ran = Ran("convert", SPARSE, "-o", tmp_path / "x.esp", "--target", "esn-s", "--stream", HOP,
+              "--budget", "cycles=15000", "--json")
+    assert ran.code == 1
+    assert not (tmp_path / "x.esp").exists()
+    told = ran.json["budget"]
+    assert (told["met"], told["emulated_cycles"]) == (False, 15000)
+    bound = bound_of(plan_for(SPARSE))
+    assert told["bound_emulated_cycles"] == bound.cycles
+    costs = [layer["emulated_cycles"] for layer in told["costly"]]
+    assert costs == sorted(bound.steps, reverse=True)[:5]
+    found = {other["what"]: other["emulated_cycles"] for other in told["alternatives"]}
+    assert [o["meets"] for o in told["alternatives"]] == [c <= 15000 for c in found.values()]
+    assert list(found.values()) == sorted(found.values())
+    assert found["--target esn-s --npu-resident"] == bound_of(plan_for(
+        SPARSE, resident=True)).cycles
+    assert found["--target esn-m"] == bound_of(plan_for(SPARSE, "esn-m")).cycles
+    assert "--target esn-s" not in found  # that is what was asked for
+    assert not any(what.startswith("50 %") for what in found)  # there are more zeros already
+    again = Ran("convert", SPARSE, "-o", tmp_path / "x.esp", "--target", "esn-s", "--stream", HOP,
+                "--budget", "cycles=15000", "--npu-resident", "--json")
+    assert again.code == 0
+    assert again.json["budget"]["met"] is True
+    assert (tmp_path / "x.esp").exists()
+
+
+def test_the_text_names_layers_ways_and_the_hop(tmp_path: Path) -> None:
+    ran = Ran("convert", DENSE, "-o", tmp_path / "x.esp", "--target", "esn-s", "--stream", HOP,
+              "--budget", "1ms@64MHz")
+    assert ran.code == 1
+    assert "budget missed, no plan was written: the bound is" in ran.err
+    assert "emulated cycles a hop, 1.8" in ran.err
+    for words in ("costs most", "stem3_1", "75 % of weights zero in 16x1 blocks", "met"):
+        assert words in ran.out
+    none = Ran("convert", DENSE, "-o", tmp_path / "x.esp", "--target", "esn-s", "--stream", HOP,
+               "--budget", "cycles=100")
+    assert none.code == 1
+    assert "none of these meets it" in none.out
+
+
+def test_a_met_budget_says_what_is_not_in_it(tmp_path: Path, data_root: Path) -> None:
+    kws = model_path("mlperf/mlperf_kws_dscnn_int8", data_root)
+    ran = Ran("convert", kws, "-o", tmp_path / "x.esp", "--target", "esn-s", "--budget",
+              "5ms@64MHz")
+    assert ran.code == 0
+    assert "the budget 5ms@64MHz is 320,000: met" in ran.out
+    assert "not in the bound, on the CPU: Identity" in ran.out
+
+
+@pytest.mark.parametrize("target", ["host", "cortex-m4", "cortex-m55"])
+def test_targets_without_a_bound_are_refused(target: str, tmp_path: Path) -> None:
+    ran = Ran("convert", ECG, "-o", tmp_path / "x.esp", "--target", target, "--budget",
+              "20ms@64MHz")
+    assert ran.code == 2
+    assert f"no bound of cycles for target {target}; with one are esn-lab, esn-m" in ran.err
+    assert not (tmp_path / "x.esp").exists()
+
+
+def test_inspect_shows_the_bound(tmp_path: Path) -> None:
+    plan = plan_for(SPARSE)
+    plan.save(tmp_path / "x.esp")
+    cycles = bound_of(plan).cycles
+    assert f"at most {cycles:,} emulated cycles a hop" in Ran("inspect", tmp_path / "x.esp").out
+    told = Ran("inspect", tmp_path / "x.esp", "--json").json["npu"]
+    assert (told["bound_emulated_cycles"], told["no_bound"]) == (cycles, None)
