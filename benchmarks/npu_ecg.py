@@ -1,11 +1,11 @@
 """Emulated cycles of an ECG hop on the NPU, everything counted, and its zeros foretold.
 
-    python benchmarks/npu_ecg.py [--data-root ../shared] [--seconds 20]
+    python benchmarks/npu_ecg.py [--data-root ../shared] [--cycles-only]
 
 The nets of edgesparse/demo as streams on esn-s, 44 ms a hop, on real ECG of DS1: launch (500) and
 instruction fetch counted, weights from flash in every hop or resident in the scratchpad. Then, per
-layer, the share of products that zero activations make 0: predicted from one record, counted on
-others. Cycles are emulated (docs/NPU.md).
+layer, the share of products that zero activations make 0: predicted from ten seconds of each
+record, counted in ten others, four minutes later. Cycles are emulated (docs/NPU.md).
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from npu_layers import picojoules
 from records import Ecg, markdown, options, records
 
 from edgesparse.convert import Conversion, Options, convert_model
+from edgesparse.demo.ecg import SAMPLE_RATE_HZ
 from edgesparse.graph.ir import Array
 from edgesparse.npu.options import NpuOptions
-from edgesparse.plan import model as pm
 from edgesparse.runtime.npu import Counters
 from edgesparse.runtime.stream import Stream
 from edgesparse.sparsity.activations import zero_rates
@@ -34,10 +34,10 @@ NETS = {
     "C48 dense": "ecg_c48_dense", "C24 dense": "ecg_c24_dense", "C48 4x1 75 %": "ecg_c48_4x1_75",
     "C48 16x1 75 %": "ecg_c48_16x1_75"}
 STREAM = StreamOptions(hop=8, mode="continuous", frontend="ecg360", beats=True)
-CALIBRATION = "101"
-COUNTED = ("119", "207", "223")
-"""Records of DS1."""
-SECONDS = 20.0
+FOR_CYCLES = 3
+"""Recordings that hops are counted on; rates are of all."""
+CALIBRATION, COUNTED, SECONDS = 60, 300, 10
+"""Seconds from the start of a record, and how many are taken."""
 TIMES = ("cycles", "launch_cyc", "issue", "mac_cyc", "req_cyc", "lut_cyc", "vec_cyc", "stall_dma",
          "stall_fetch")
 
@@ -69,13 +69,12 @@ def _added(total: Counters, more: Counters) -> Counters:
 
 
 def hops(done: Conversion, signals: list[Array]) -> Hops:
-    """Push signals hop by hop, each into a stream that starts anew."""
+    """Push signals hop by hop, one after the other: a stream that starts has rings of zeros."""
     stream = Stream(done.plan, TARGET)
     assert stream.npu is not None
     count, total = 0, Counters()
     steps = [Counters() for _ in done.plan.model.steps]
     for signal in signals:
-        stream.reset()
         for at in range(0, len(signal) - stream.hop + 1, stream.hop):
             stream.npu.last = None
             stream.push(signal[at : at + stream.hop])
@@ -110,34 +109,36 @@ def cycle_rows(signals: list[Array]) -> Iterator[list[object]]:
                        f"{picojoules(found.counters) / found.count / 1000:,.1f}"]
 
 
-def rate_rows(calibration: Array, signals: list[Array]) -> Iterator[tuple[str, str, float, float]]:
-    """(net, layer, predicted, counted)."""
+def rate_rows(
+    calibration: list[Array], signals: list[Array]
+) -> Iterator[tuple[str, int, float, float]]:
+    """(net, step, predicted, counted)."""
     for name, net in NETS.items():
         done = converted(net)
-        predicted = zero_rates(done.plan.data, fed(done, calibration))
+        predicted = zero_rates(done.plan.data, fed(done, np.concatenate(calibration)))
         found = hops(done, signals)
         for step, rate in sorted(predicted.items()):
-            source = done.plan.model.steps[step].source
-            assert isinstance(source, pm.Mac)
-            yield name, done.plan.layers[step].name, rate, found.zero_rate(step)
+            yield name, step, rate, found.zero_rate(step)
 
 
-def signals_of(recordings: list[Ecg], names: tuple[str, ...]) -> list[Array]:
-    return [r.samples for r in recordings if r.name in names]
+def parts(recordings: list[Ecg], start: int) -> list[Array]:
+    rate = SAMPLE_RATE_HZ
+    return [r.samples[start * rate : (start + SECONDS) * rate] for r in recordings]
 
 
 def main() -> int:
     parser = options(__doc__)
-    parser.set_defaults(records=",".join((CALIBRATION, *COUNTED)), seconds=SECONDS)
-    recordings = records(parser.parse_args())
-    signals = signals_of(recordings, COUNTED)
+    parser.add_argument("--cycles-only", action="store_true", help="without the rates of zeros")
+    arguments = parser.parse_args()
+    recordings = records(arguments)
     print(markdown(
         ("net", "weights", "skip", *TIMES, "flash bytes", "instructions", "energy, nJ"),
-        cycle_rows(signals)), "\n")
-    calibration = signals_of(recordings, (CALIBRATION,))[0]
-    print(markdown(("net", "layer", "predicted", "counted", "points apart"), (
-        (net, layer, f"{p:.1%}", f"{c:.1%}", f"{100 * abs(p - c):.1f}")
-        for net, layer, p, c in rate_rows(calibration, signals))))
+        cycle_rows(parts(recordings[:FOR_CYCLES], COUNTED))), "\n")
+    if not arguments.cycles_only:
+        rates = rate_rows(parts(recordings, CALIBRATION), parts(recordings, COUNTED))
+        print(markdown(("net", "step", "predicted", "counted", "points apart"), (
+            (net, step, f"{p:.1%}", f"{c:.1%}", f"{100 * abs(p - c):.1f}")
+            for net, step, p, c in rates)))
     return 0
 
 
