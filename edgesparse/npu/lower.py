@@ -49,9 +49,7 @@ def lower_npu(
 ) -> LoweredNpu:
     """Raises BadInput for an option that is not known."""
     options = options or NpuOptions()
-    if options.intermediates not in ("sram", "dram"):
-        raise BadInput(
-            f"intermediates {options.intermediates!r}: 'sram' or 'dram' is allowed")
+    _check(options)
     wanted = options.resident
     if wanted is None:
         wanted = config.scratchpad_bytes >= RESIDENT_FROM
@@ -64,6 +62,14 @@ def lower_npu(
         except _TooMuchResident:
             continue
     return _lowered(job, frozenset())
+
+
+def _check(options: NpuOptions) -> None:
+    """Raises BadInput."""
+    for name, allowed in (("intermediates", ("sram", "dram")),
+                          ("zero_stores", ("filled", "none", "all"))):
+        if (value := getattr(options, name)) not in allowed:
+            raise BadInput(f"{name} {value!r}: {' or '.join(map(repr, allowed))} is allowed")
 
 
 @dataclass(frozen=True)

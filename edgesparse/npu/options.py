@@ -16,10 +16,13 @@ class NpuOptions:
                    None: only where the scratchpad is large (RESIDENT_FROM)
     skip           activations at the zero point take no slot
     intermediates  "sram", or "dram": every tensor goes through the arena, for comparison
+    zero_stores    which zeros a store leaves out, by a mask: "filled": where a halo has filled the
+                   output with them anyway; "none"; "all": fill every output for it, for comparison
     keep           every tensor keeps its bytes to the end of a run, for tests
     """
 
     resident: bool | None = None
     skip: bool = True
     intermediates: str = "sram"
+    zero_stores: str = "filled"
     keep: bool = False

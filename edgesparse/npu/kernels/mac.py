@@ -61,6 +61,8 @@ class MacKernel(Kernel):
         self._slices = slices
         self._chunks = chunks_of(setting, slices)
         self._parts = self._split(slices)
+        self.masks_zeros = not (
+            self.parts.pool or self.parts.before.stages or self.parts.after.stages)
         self.needs = self._needs()
         stages = (*self.parts.before.stages, *self.parts.after.stages)
         self.params = param_item(setting, stages, *self._channel_pieces())
@@ -292,7 +294,7 @@ class _Run:
         asm, parts, mask = self.asm, self.k.parts, 0
         asm.cfg(Config.NPOS, positions)
         spare = self.at_a_time
-        if self.code.filled and not (parts.pool or parts.before.stages or parts.after.stages):
+        if self.code.filled and self.k.masks_zeros:
             mask = 1
         for tap in range(self.taps):
             asm.emit(Op.VLDA, acc=0, stream=BIAS)
