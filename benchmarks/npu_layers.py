@@ -12,8 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
 from edgesparse.convert import Conversion, Options, convert_model
 from edgesparse.graph.ir import Array
@@ -27,6 +26,7 @@ from edgesparse.target import NpuConfig, load_target
 from npu_run import machine_of
 from plan_builder import PlanBuilder
 
+ROOT = Path(__file__).resolve().parent.parent
 MAC_PJ, SRAM_PJ, DRAM_PJ, FLASH_PJ = 0.3, 1.25, 162.5, 162.5
 """pJ per int8 MAC and per byte: Horowitz, ISSCC 2014, 45 nm (8 KB SRAM, low end of DRAM). Flash
 is an assumption: no figure to cite was found."""
@@ -66,8 +66,8 @@ class Layer:
         return decode_weights(self.mac.weights)
 
     @property
-    def columns(self) -> int:
-        return self.mac.geometry.out_h * self.mac.geometry.out_w
+    def zero_point(self) -> int:
+        return self.plan.tensors[self.plan.steps[self.number].input].place.zero_point
 
 
 def layers_of(done: Conversion, feeds: list[Array]) -> list[Layer]:

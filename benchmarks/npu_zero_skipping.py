@@ -2,9 +2,8 @@
 
     python benchmarks/npu_zero_skipping.py [--data-root ../shared] [--json]
 
-The four 1x1 convolutions of MLPerf KWS and the nine fully connected layers of ad01 whose outputs are
-a multiple of 16, on esn-lab: weights resident, no launch, no instruction fetch. Each layer gets
-the activations that the dense model gives it, for uniform int8 inputs and for real ones. Masks
+The four 1x1 convolutions of MLPerf KWS and the nine fully connected layers of ad01 whose outputs
+are a multiple of 16, on esn-lab: weights resident, no launch, no instruction fetch. Each layer gets the activations that the dense model gives it, for uniform int8 inputs and for real ones. Masks
 are made in place by magnitude and not trained: the figures say what a pattern is worth, not what
 it costs in accuracy. Then the same layers streamed from flash with everything counted, what
 looking for zeros costs where there are none, and a scanner that looks at one activation a cycle.
@@ -20,7 +19,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from npu_layers import ROOT, Layer, alone, converted, counted, layers_of, machine, npu_of, picojoules
+from npu_layers import (
+    ROOT,
+    Layer,
+    alone,
+    converted,
+    counted,
+    layers_of,
+    machine,
+    npu_of,
+    picojoules,
+)
 from records import markdown
 
 from edgesparse.graph.ir import Array
@@ -144,7 +153,7 @@ def without_zeros(of: list[Layer]) -> list[Layer]:
     """The same layers with activations that are never the zero point."""
     changed = []
     for layer in of:
-        zero = layer.plan.tensors[layer.plan.steps[layer.number].input].place.zero_point
+        zero = layer.zero_point
         other = np.int8(zero + 1 if zero < 127 else zero - 1)
         inputs = np.where(layer.inputs == zero, other, layer.inputs)
         changed.append(Layer(layer.name, layer.plan, layer.number, inputs))
@@ -196,8 +205,8 @@ def main() -> int:
                 str(row[0]): row[2] for row in speedups(uniform, BARE)}}))
             continue
         real = layers(model, args.data_root, real=True)
-        zeros = np.mean(np.concatenate([(l.inputs == l.plan.tensors[
-            l.plan.steps[l.number].input].place.zero_point).ravel() for l in uniform]))
+        zeros = np.mean(np.concatenate(
+            [(layer.inputs == layer.zero_point).ravel() for layer in uniform]))
         print(f"{model}: {len(uniform)} layers, {zeros:.1%} of their inputs are zero\n")
         print(markdown(heads, rows(speedups(uniform, BARE))), "\n")
         print("real inputs\n")

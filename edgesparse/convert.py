@@ -16,9 +16,9 @@ from edgesparse.mapping.assemble import assemble
 from edgesparse.mapping.lower import lower
 from edgesparse.mapping.lowered import Fusion
 from edgesparse.mapping.memory import MemoryPlan
-from edgesparse.mapping.weights import policy_of
+from edgesparse.mapping.weights import WeightPolicy, policy_of
 from edgesparse.npu.lower import LoweredNpu, lower_npu
-from edgesparse.npu.options import NpuOptions
+from edgesparse.npu.options import NpuOptions, wants_resident
 from edgesparse.ops.history import History
 from edgesparse.ops.lstm import Lstm
 from edgesparse.passes.pipeline import CANONICAL, INT8, run_passes
@@ -97,7 +97,7 @@ def convert_model(
     graph, quantization = int8_graph(data, name, options)
     stream = streamed(graph, options.stream) if options.stream is not None else None
     low = lower(
-        graph if stream is None else stream.graph, policy_of(machine),
+        graph if stream is None else stream.graph, _weights(machine, options),
         _fusion(machine, options))
     if stream is not None:
         low = replace(low, stream=stream.table)
@@ -119,6 +119,12 @@ def convert_model(
     return Conversion(
         plan, graph, assembled.memory, assembled.reasons, quantization,
         stream.notes if stream is not None else _state_notes(graph), program)
+
+
+def _weights(machine: Target, options: Options) -> WeightPolicy:
+    resident = machine.npu is not None and wants_resident(
+        options.npu or NpuOptions(), machine.npu)
+    return policy_of(machine, resident)
 
 
 def _fusion(machine: Target, options: Options) -> Fusion:

@@ -15,7 +15,7 @@ from edgesparse.npu.isa import Op
 from edgesparse.npu.kernels import Kernel, NotOnNpu, Setting, kernel_for
 from edgesparse.npu.kernels.base import Item, Piece
 from edgesparse.npu.loader import Blobs, Entry, Loader, NoRoom, load_piece, side_by_side
-from edgesparse.npu.options import RESIDENT_FROM, NpuOptions
+from edgesparse.npu.options import NpuOptions, wants_resident
 from edgesparse.npu.report import Placement, placements, report, spilled, taken_ranges
 from edgesparse.npu.steps import Frame, StepCode
 from edgesparse.npu.storage import reads
@@ -50,11 +50,8 @@ def lower_npu(
     """Raises BadInput for an option that is not known."""
     options = options or NpuOptions()
     _check(options)
-    wanted = options.resident
-    if wanted is None:
-        wanted = config.scratchpad_bytes >= RESIDENT_FROM
     job = _Job(plan, config, options)
-    if not wanted:
+    if not wants_resident(options, config):
         return _lowered(job, frozenset())
     for steps in _resident_choices(job):
         try:

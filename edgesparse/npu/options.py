@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from edgesparse.target import NpuConfig
+
 RESIDENT_FROM = 1 << 20
 """Bytes of scratchpad from which weights are loaded once unless told otherwise: esn-lab."""
 
@@ -26,3 +28,10 @@ class NpuOptions:
     intermediates: str = "sram"
     zero_stores: str = "filled"
     keep: bool = False
+
+
+def wants_resident(options: NpuOptions, config: NpuConfig) -> bool:
+    """Whether weights are to be loaded once."""
+    if options.resident is None:
+        return config.scratchpad_bytes >= RESIDENT_FROM
+    return options.resident
