@@ -3,7 +3,8 @@
     python benchmarks/npu_zero_skipping.py [--data-root ../shared] [--json]
 
 The four 1x1 convolutions of MLPerf KWS and the nine fully connected layers of ad01 whose outputs
-are a multiple of 16, on esn-lab: weights resident, no launch, no instruction fetch. Each layer gets the activations that the dense model gives it, for uniform int8 inputs and for real ones. Masks
+are a multiple of 16, on esn-lab: weights resident, no launch, no instruction fetch. Each layer
+gets the activations that the dense model gives it, for uniform int8 inputs and for real ones. Masks
 are made in place by magnitude and not trained: the figures say what a pattern is worth, not what
 it costs in accuracy. Then the same layers streamed from flash with everything counted, what
 looking for zeros costs where there are none, and a scanner that looks at one activation a cycle.
