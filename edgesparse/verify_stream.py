@@ -73,8 +73,9 @@ def verify_stream(plan: Plan, data: bytes, name: str, options: VerifyOptions) ->
     outputs = _against_windows(plan, model, (columns, windows), found, options.progress)
     self_test = (
         Session(plan, options.backend).self_test() if plan.model.golden is not None else None)
+    notes = (*source_note(plan, data, name), *model.notes, *_unseen(outputs))
     return StreamReport(
-        name, model.judge, (*source_note(plan, data, name), *model.notes), options.backend,
+        name, model.judge, notes, options.backend,
         len(signal), len(pieces), reference.runs,
         sum(isinstance(event, Beat) for event in found), len(windows),
         (*_against_reference(found, expected), *outputs), self_test)
@@ -265,11 +266,18 @@ def _against_windows(
             theirs = y.reshape(-1, values.shape[1])
             base = window.start // step
             low = max(base + window.first, first)
-            high = min(base + len(theirs), first + len(values))
+            high = max(low, min(base + len(theirs), first + len(values)))
             ours = as_user_gets(values[low - first : high - first], io)
             tally.add(number, ours, theirs[low - base : high - base])
         progress()
     return [tally.result() for tally in tallies]
+
+
+def _unseen(outputs: list[Compared]) -> tuple[str, ...]:
+    """A line for each output of which no window has a column that has seen all of its past."""
+    return tuple(
+        f"{output.tensor}: not compared with {output.layer}: each of its columns needs more past "
+        "than a window of the model has" for output in outputs if output.elements == 0)
 
 
 def _rows(runs: list[Run], output: int, shape: _Shape) -> tuple[int, Array]:

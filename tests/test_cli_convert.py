@@ -174,6 +174,12 @@ def test_check_of_a_supported_model_is_fine() -> None:
     assert ran.json["unsupported"] == []
 
 
+def test_check_refuses_a_stream() -> None:
+    ran = Ran("convert", ECG, "--check", "--stream", "hop=8")
+    assert ran.code == 2
+    assert "leave --stream out" in ran.err
+
+
 def test_conversion_of_an_unsupported_model_names_all_parts(bad_model: Path) -> None:
     ran = Ran("convert", bad_model, "-o", bad_model.with_suffix(".esp"))
     assert ran.code == 2

@@ -13,10 +13,12 @@ from edgesparse.convert import Conversion, Options, convert_model
 from edgesparse.graph.ir import Array
 from edgesparse.npu.options import NpuOptions
 from edgesparse.plan.interpret import Interpreter
-from edgesparse.runtime.session import Session
+from edgesparse.runtime.session import Session, as_user_gets
 from edgesparse.streaming.plan import StreamOptions
 from edgesparse.target import load_target
 from edgesparse.verify import VerifyOptions, verify
+from int8_models import ECG as JUDGED_ECG
+from int8_models import JUDGED, model_path
 from needs import require
 from npu_run import check_identities, lower_and_check, machine_of
 
@@ -27,6 +29,9 @@ ECG = ("ecg_c48_dense", "ecg_c48_4x1_75", "ecg_c48_16x1_75")
 STREAM = StreamOptions(hop=8, mode="continuous", frontend="ecg360", beats=True)
 TARGETS = ("esn-s", "esn-m")
 ON_CPU = {"Softmax has no code"}
+EVERY = tuple(name for name in JUDGED if name != JUDGED_ECG)
+TOO_LARGE = {"models/mlperf/mlperf_ic_resnet_6blk_int8": 1}
+"""Steps that do not fit esn-s even in tiles."""
 
 
 def path_of(root: Path, name: str) -> Path:
@@ -81,6 +86,45 @@ def test_outputs_are_the_oracles(name: str, target: str, data_root: Path) -> Non
     report = verify(converted(path, target).plan, path, VerifyOptions(inputs=8, backend=target))
     assert report.differing == 0
     assert any(t.elements for t in report.tensors)
+
+
+def test_resident_weights_push_no_tensor_out(data_root: Path) -> None:
+    """ResNet8 fills esn-s with tensors: some weights stay there, and nothing is spilled."""
+    path = path_of(data_root, "mlperf/mlperf_ic_resnet8_int8")
+    streamed = converted(path, "esn-s").npu
+    resident = converted(path, "esn-s", Options(npu=NpuOptions(resident=True))).npu
+    assert streamed is not None
+    assert resident is not None
+    assert not streamed.resident
+    assert 0 < len(resident.resident) < 10
+    assert resident.spilled == streamed.spilled == ()
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_every_int8_model_gives_the_interpreters_outputs(name: str, data_root: Path) -> None:
+    """All of docs/MODELS.md on esn-s; beside softmaxes and LSTMs one pool, too large, is the CPU's.
+    """
+    path = model_path(data_root, name)
+    if not path.exists():
+        pytest.skip(f"{path} is not there")
+    done = convert_model(path, "esn-s", Options(golden=False))
+    assert done.npu is not None
+    others = [reason for _, reason in done.npu.host
+              if reason not in {*ON_CPU, "Lstm has no code"}]
+    assert len(others) == TOO_LARGE.get(name, 0)
+    assert all("bytes of scratchpad" in reason for reason in others)
+    rng = np.random.default_rng(1)
+    inputs = [rng.integers(-128, 128, x.shape).astype(np.int8) for x in done.plan.inputs]
+    expected = Interpreter(done.plan.data).run(inputs)
+    found = Session(done.plan, backend="esn-s").run(inputs if len(inputs) > 1 else inputs[0])
+    for y, want, io in zip(found if isinstance(found, tuple) else (found,), expected,
+                           done.plan.outputs, strict=True):
+        np.testing.assert_array_equal(y, as_user_gets(want.reshape(io.shape), io))
+
+
+def test_the_same_model_gives_the_same_program(data_root: Path) -> None:
+    path = path_of(data_root, "mlperf/mlperf_kws_dscnn_int8")
+    assert converted(path, "esn-s").plan.data == converted(path, "esn-s").plan.data
 
 
 @pytest.mark.parametrize("name", ["mlperf/mlperf_kws_dscnn_int8", "mlperf/mlperf_ic_resnet8_int8"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -144,6 +145,9 @@ def test_convert_says_which_hop_it_chose(text: str, tmp_path: Path) -> None:
     (StreamOptions(8, mode="incremental", beats=True), "beats need mode=continuous"),
     (StreamOptions(12, beats=True), "beats need mode=continuous"),
     (StreamOptions(8, frontend="ecg360", rate=250), "is for 360 Hz, the rate is 250"),
+    *((StreamOptions(8, rate=rate, frontend=frontend), f"stream rate {rate}: 0, or 0.001 to")
+      for rate in (math.nan, math.inf, -5.0, 1e-4, 4294967.5) for frontend in ("none", "ecg360")),
+    (StreamOptions(8, units=100), "only a front end has them"),
     (StreamOptions(8, frontend="ecg360", units=0), "both must be above 0"),
     (StreamOptions(8, frontend="ecg360", units=1e30), "check the gain"),
 ])
@@ -222,3 +226,10 @@ def test_a_plan_without_a_stream_says_none(tmp_path: Path) -> None:
     ran = Ran("convert", ECG, "-o", tmp_path / "p.esp", "--json")
     assert ran.json["stream"] is None
     assert ran.json["notes"] == []
+
+
+def test_options_of_windows_are_named_where_there_are_none() -> None:
+    graph = build("tcn", "causal", 200, head=False)
+    notes = streamed(graph, StreamOptions(4, phases=False, compact=True)).notes
+    assert [note.split()[0] for note in notes] == ["phases", "compact"]
+    assert not streamed(graph, StreamOptions(4)).notes

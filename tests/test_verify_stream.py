@@ -23,6 +23,7 @@ from edgesparse.verify import verify
 from edgesparse.verify_stream import EVENTS, INT8_REFERENCE, RUNS
 from needs import require
 from quantize_inputs import SOURCES
+from tflite_chain import Net
 
 BEATS = StreamOptions(8, frontend="ecg360", beats=True)
 FEW = VerifyOptions(inputs=8)
@@ -114,6 +115,30 @@ def test_a_stream_model_of_mlperf(models_dir: Path) -> None:
     report = checked(made(StreamOptions(3), model), model)
     assert report.passed
     assert report.windows == 8
+
+
+@pytest.mark.parametrize(("layers", "compared"), [
+    (((3, 1, 0), (3, 8, 16)), 3 * 2 * 8), (((3, 1, 0), (3, 8, 16), (3, 8, 16)), 0),
+    (((3, 8, 16), (3, 8, 16)), 3 * 20)], ids=["some", "none", "the first window only"])
+def test_columns_that_no_window_has_are_not_compared_and_said(
+    layers: tuple[tuple[int, int, int], ...], compared: int
+) -> None:
+    """Padded layers behind one that is not see columns from before the record.
+
+    layers  (kernel, dilation, columns of padding on the left), over windows of 20 columns
+    """
+    require("oracle")
+    net = Net(np.random.default_rng(0))
+    y = net.expand(net.input(1, 20, 2), 1)
+    for kernel, dilation, pad in layers:
+        if pad:
+            y = net.pad(y, (0, 0), (0, 0), (pad, 0), (0, 0))
+        y = net.conv(y, 3, (1, kernel), dilation=(1, dilation), padding="valid")
+    model = net.build(net.squeeze(y, 1))
+    report = checked(made(StreamOptions(1, mode="continuous"), model), model)
+    assert report.passed
+    assert report.parts[2].elements == compared
+    assert any("more past than a window" in note for note in report.notes) == (compared == 0)
 
 
 def test_a_quantized_model_is_rebuilt_from_its_data(data_root: Path) -> None:

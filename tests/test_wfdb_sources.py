@@ -6,6 +6,7 @@ import io
 import os
 import sys
 import threading
+import warnings
 import wave
 from pathlib import Path
 
@@ -94,6 +95,17 @@ def test_float_samples_have_no_adc_and_a_gain_is_above_0() -> None:
 def saved(folder: Path, array: Array) -> Path:
     np.save(folder / "x.npy", array, allow_pickle=array.dtype == object)
     return folder / "x.npy"
+
+
+def test_a_number_past_float32_is_infinite_without_a_warning(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text("0.5\n1e300\n")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for read in (lambda: read_npy(saved(tmp_path, np.array([0.5, 1e300])), 250.0),
+                     lambda: read_csv(path, 250.0)):
+            with pytest.raises(es.BadInput, match="sample 1 is infinite"):
+                read()
 
 
 def test_integers_of_an_npy_are_adc_units_and_floats_mv(tmp_path: Path) -> None:

@@ -71,6 +71,8 @@ def convert(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
 ) -> None:
     """Convert a .tflite model into a plan."""
+    if check_only and stream is not None:
+        raise BadInput("--check looks at the model as it is: leave --stream out")
     if check_only:
         _check(model, as_json)
         return

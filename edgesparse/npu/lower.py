@@ -51,14 +51,20 @@ def lower_npu(
     options = options or NpuOptions()
     _check(options)
     job = _Job(plan, config, options)
-    if not wants_resident(options, config):
-        return _lowered(job, frozenset())
-    for steps in _resident_choices(job):
+    streamed = _lowered(job, frozenset())
+    for steps in _resident_choices(job) if wants_resident(options, config) else ():
         try:
-            return _lowered(job, steps)
+            lowered = _lowered(job, steps)
         except _TooMuchResident:
             continue
-    return _lowered(job, frozenset())
+        # Weights that push tensors out cost more than they save: those move in both directions.
+        if _spilled_bytes(lowered) <= _spilled_bytes(streamed):
+            return lowered
+    return streamed
+
+
+def _spilled_bytes(lowered: LoweredNpu) -> int:
+    return sum(size for _, size in lowered.spilled)
 
 
 def _check(options: NpuOptions) -> None:
@@ -86,7 +92,7 @@ def _resident_choices(job: _Job) -> Iterator[frozenset[int]]:
     sizes = {s: sum(item.size for item in _items(k)) for s, k in kernels.items()}
     yield frozenset(sizes)
     room = job.config.scratchpad_bytes
-    while room := room * 7 // 8 if room > 512 else 0:
+    while room := room * 3 // 4 if room > 512 else 0:
         left, chosen = room, []
         for step in sorted(sizes, key=lambda s: (-sizes[s], s)):
             if sizes[step] <= left:

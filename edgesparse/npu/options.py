@@ -15,7 +15,7 @@ class NpuOptions:
     """How to lower. What to lower for is the NpuConfig.
 
     resident       weights are loaded once, in the prologue, as far as they fit beside the tensors;
-                   None: only where the scratchpad is large (RESIDENT_FROM)
+                   and push none out; None: only where the scratchpad is large (RESIDENT_FROM)
     skip           activations at the zero point take no slot
     intermediates  "sram", or "dram": every tensor goes through the arena, for comparison
     zero_stores    which zeros a store leaves out, by a mask: "filled": where a halo has filled the

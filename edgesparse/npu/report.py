@@ -44,8 +44,9 @@ def placements(frame: Frame) -> Iterator[Placement]:
     """One for every result of the steps that the NPU runs."""
     taken = taken_ranges(frame) + [(s, s, a, b) for s, a, b in frame.loader.writes]
     for step in sorted(frame.map.kernels):
-        for branch in frame.map.plan.steps[step].branches:
-            yield _placement(frame, step, branch.output, taken)
+        for need in frame.map.kernels[step].needs:
+            if need.writes:
+                yield _placement(frame, step, need.tensor, taken)
 
 
 def _placement(frame: Frame, step: int, tensor: int, taken: Sequence[Range]) -> Placement:

@@ -44,7 +44,7 @@ class Stream:
         self.hop = info.hop
         """Samples per run."""
         self.classes = info.classes
-        """Of beats; 0: the plan reports runs instead."""
+        """Of beats, which are reported beside the runs; 0: the plan finds none."""
         self.rate = info.rate_mhz / 1000
         """Of the samples, Hz; 0 is unknown."""
         if rate is not None and self.rate and round(rate * 1000) != info.rate_mhz:

@@ -10,7 +10,7 @@ import numpy as np
 from edgesparse.errors import BadInput
 from edgesparse.graph.ir import Array
 from edgesparse.signals.numbers import numbers
-from edgesparse.signals.signal import as_int16
+from edgesparse.signals.signal import as_float32, as_int16
 
 READ_BYTES = 1 << 16
 
@@ -69,4 +69,4 @@ def _parsed(
                        f"{'whole ' if whole else ''}number")
     if whole:
         return as_int16(found.values, f"{name}: from line {first} on")
-    return found.values.astype(np.float32)
+    return as_float32(found.values)

@@ -12,7 +12,7 @@ import numpy as np
 from edgesparse.errors import BadInput
 from edgesparse.graph.ir import Array
 from edgesparse.signals.numbers import all_whole, numbers
-from edgesparse.signals.signal import LOWEST, Adc, Signal, as_int16, digitize
+from edgesparse.signals.signal import LOWEST, Adc, Signal, as_float32, as_int16, digitize
 
 MIT_BIH = Adc(200, 1024)
 """Of every record of the MIT-BIH Arrhythmia Database."""
@@ -98,7 +98,7 @@ def _signal(
     """Integers as ADC units, floats as mV, digitized where an ADC is given."""
     if values.dtype.kind in "iu":
         return Signal(as_int16(values, name), rate_hz, adc, name, lead)
-    signal = Signal(values.astype(np.float32), rate_hz, None, name, lead)
+    signal = Signal(as_float32(values), rate_hz, None, name, lead)
     return signal if adc is None else digitize(signal, adc)
 
 

@@ -112,6 +112,13 @@ def check_rate(rate_hz: float, name: str) -> None:
         raise BadInput(f"{name}: sampling rate {rate_hz}; a finite number of Hz above 0 is needed")
 
 
+def as_float32(values: Array) -> Array:
+    """Numbers as samples in mV; what float32 does not hold is infinite, which no Signal takes."""
+    with np.errstate(over="ignore"):
+        samples: Array = values.astype(np.float32)
+    return samples
+
+
 def as_int16(values: Array, name: str) -> Array:
     """Integers as int16 samples; MISSING stays.
 

@@ -18,6 +18,8 @@ from edgesparse.streaming.source import along_time
 
 MODES = ("auto", "incremental", "continuous")
 FRONT_ENDS = ("none", "ecg360")
+MOST_RATE_MHZ = 4_000_000_000
+"""A round number of what the u32 of a plan holds."""
 
 
 @dataclass(frozen=True)
@@ -135,12 +137,20 @@ def _rewritten(
         return _incremental(graph, options)
     assert options.hop is not None
     try:
-        return continuous(graph, options.hop), ()
+        return continuous(graph, options.hop), _without_windows(options)
     except Unsupported as issue:
         if options.mode == "continuous":
             raise
         made, notes = _incremental(graph, options)
         return made, (f"not continuous: {issue}", *notes)
+
+
+def _without_windows(options: StreamOptions) -> tuple[str, ...]:
+    """A line for each option that only windows have, where the stream has none."""
+    given = StreamOptions()
+    return tuple(
+        f"{name} has no effect: an endless stream has no windows (mode=incremental has)"
+        for name in ("phases", "compact") if getattr(options, name) != getattr(given, name))
 
 
 def _incremental(
@@ -163,7 +173,7 @@ def _with_hop(
     """The options with a hop, and a line about it where it was ours to choose."""
     if options.hop is not None:
         return options, ()
-    hop = smallest_hop(graph)
+    hop = min(smallest_hop(graph), graph.tensors[graph.inputs[0]].columns)
     chosen = f"hop {hop} was chosen: the model's total stride, the smallest that loses nothing"
     return replace(options, hop=hop), (chosen,)
 
@@ -174,11 +184,16 @@ def _check(options: StreamOptions, source: Tensor) -> None:
         ("mode", options.mode, MODES), ("frontend", options.frontend, FRONT_ENDS)):
         if value not in allowed:
             raise BadInput(f"stream {name} {value!r}: {', '.join(allowed)} is allowed")
+    if options.rate != 0 and not 1 <= options.rate * 1000 <= MOST_RATE_MHZ:  # nan is not
+        raise BadInput(f"stream rate {options.rate}: 0, or 0.001 to {MOST_RATE_MHZ / 1000:g} Hz is "
+                       "allowed; 0 is unknown")
     if options.beats and options.mode == "incremental":
         raise BadInput("stream beats need mode=continuous: a beat is found on one endless output")
     if options.hop is None or not 1 <= options.hop <= source.columns:
         raise BadInput(
             f"stream hop {options.hop}: 1 to {source.columns} is allowed, the window of the model")
+    if options.frontend == "none" and options.units != StreamOptions.units:
+        raise BadInput(f"stream units {options.units}: only a front end has them (frontend=ecg360)")
     if options.frontend != "none" and source.channels != 1:
         raise BadInput(
             f"stream frontend {options.frontend!r} has one channel, input {source.name!r} "

@@ -2,7 +2,8 @@
  *
  * The ring holds the sum of each channel over the window, int32, then an entry
  * per block of columns: the sum of each channel over the block. All sums are
- * of value - zero point and fit int32: I-43. */
+ * of value - zero point and fit int32 (I-43), but for the one over the window
+ * between the two blocks of a run, when more columns are in it. */
 #include "exec/exec.h"
 
 static uint8_t *storage(const es_exec *x, const es_level *level)
@@ -41,9 +42,10 @@ void es_running_push(const es_exec *x, const es_level *level, uint32_t leaving)
     uint8_t *entry = total + (4 + (size_t)head * bytes) * channels;
 
     for (uint32_t channel = 0; channel < channels; channel++) {
-        int32_t all;
+        uint32_t all; /* modulo 2^32 */
         memcpy(&all, total, sizeof all);
-        all += sums[channel] - entry_sum(entry, bytes, low);
+        all += (uint32_t)sums[channel];
+        all -= (uint32_t)entry_sum(entry, bytes, low);
         memcpy(total, &all, sizeof all);
         set_entry(entry, bytes, sums[channel]);
         sums[channel] = 0;
