@@ -16,9 +16,12 @@ import pytest
 from npu_layers import alone, converted, counted, layers_of, machine, npu_of
 from records import DS1, Ecg
 
+from edgesparse.convert import Options
+from edgesparse.importers.tflite import import_tflite
 from edgesparse.npu.options import NpuOptions
 from edgesparse.plan import model as pm
 from edgesparse.runtime.npu import BARE, NpuKnobs, cycle_bound
+from edgesparse.runtime.session import Session, dequantize
 from edgesparse.sparsity.activations import zero_rates
 from edgesparse.sparsity.formats import format_of
 from needs import require
@@ -137,6 +140,30 @@ def test_zeros_of_an_ecg_stream_are_foretold(data_root: Path) -> None:
     assert len(predicted) == 10
     for step, foretold in predicted.items():
         assert abs(foretold - found.zero_rate(step)) <= 0.02, step
+
+
+def test_convert_foretells_zeros_from_calibration_data(data_root: Path) -> None:
+    """ad01: 12 real inputs foretell those of 13 others within 2 points."""
+    path = npu_models.path_of(data_root, "mlperf/mlperf_ad01_int8")
+    plain = converted(path, "esn-s")
+    assert plain.zero_rates == {}
+    io = plain.plan.inputs[0]
+    stored = np.load(data_root / "models" / "inputs" / "mlperf_ad01_int8_inputs.npz")["x"]
+    real = dequantize(stored.reshape(-1, *io.shape), io)
+    calibration = {import_tflite(path.read_bytes(), path.name).inputs[0]: real[:12]}
+    done = converted(path, "esn-s", Options(golden=False, calibration=calibration))
+    session = Session(done.plan, backend="esn-s")
+    assert session.npu is not None
+    skipped, products = (np.zeros(len(done.plan.layers)) for _ in range(2))
+    for x in real[12:]:
+        session.run(x)
+        assert session.npu.last is not None
+        for step, mark in enumerate(session.npu.last.marks):
+            skipped[step] += mark["mac_skip_a"]
+            products[step] += mark["mac_skip_a"] + mark["mac_issued"]
+    assert len(done.zero_rates) == 10
+    for step, rate in done.zero_rates.items():
+        assert abs(skipped[step] / products[step] - rate) <= 0.02
 
 
 @pytest.mark.parametrize("kind", ["none", "all"])
