@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
 
@@ -16,9 +16,9 @@ from edgesparse.mapping.assemble import assemble
 from edgesparse.mapping.lower import lower
 from edgesparse.mapping.lowered import Fusion
 from edgesparse.mapping.memory import MemoryPlan
-from edgesparse.mapping.weights import policy_of
+from edgesparse.mapping.weights import WeightPolicy, policy_of
 from edgesparse.npu.lower import LoweredNpu, lower_npu
-from edgesparse.npu.options import NpuOptions
+from edgesparse.npu.options import NpuOptions, wants_resident
 from edgesparse.ops.history import History
 from edgesparse.ops.lstm import Lstm
 from edgesparse.passes.pipeline import CANONICAL, INT8, run_passes
@@ -30,16 +30,23 @@ from edgesparse.quantize.calibrate import DEFAULT_METHOD, calibrate
 from edgesparse.quantize.lower_int8 import quantize_graph
 from edgesparse.quantize.ranges import Method
 from edgesparse.quantize.report import QuantReport, quantization_report
+from edgesparse.quantize.samples import check_samples
 from edgesparse.runtime.native import NativePlan
+from edgesparse.runtime.session import quantize
+from edgesparse.sparsity.activations import zero_rates
 from edgesparse.streaming.plan import StreamOptions, streamed
 from edgesparse.target import Target, load_target
+
+MOST_FORETOLD = 64
+"""Calibration samples that are run to foretell zeros."""
 
 
 @dataclass(frozen=True)
 class Options:
     """How to compile. What to compile for is the Target's matter.
 
-    calibration  for float models: input name -> [samples, ...] float32
+    calibration  input name -> [samples, ...] float32: float models need it; where there is an NPU
+                 it foretells how many activations will be zero
     method       how activation ranges are chosen: "headroom", "minmax", "percentile:P" or "mse"
     golden       store a self test in the plan
     seed         of the memory planner and the golden input
@@ -74,6 +81,9 @@ class Conversion:
     another kind keeps from run to run."""
     npu: LoweredNpu | None = None
     """The program of a target with an NPU, and what there is to say about it."""
+    zero_rates: Mapping[int, float] = field(default_factory=dict)
+    """Step -> share of its products that zero activations will make 0, by the calibration data; of
+    plans of windows for a target with an NPU."""
 
 
 def convert(
@@ -97,7 +107,7 @@ def convert_model(
     graph, quantization = int8_graph(data, name, options)
     stream = streamed(graph, options.stream) if options.stream is not None else None
     low = lower(
-        graph if stream is None else stream.graph, policy_of(machine),
+        graph if stream is None else stream.graph, _weights(machine, options),
         _fusion(machine, options))
     if stream is not None:
         low = replace(low, stream=stream.table)
@@ -118,7 +128,24 @@ def convert_model(
     _check_fit(plan, machine)
     return Conversion(
         plan, graph, assembled.memory, assembled.reasons, quantization,
-        stream.notes if stream is not None else _state_notes(graph), program)
+        stream.notes if stream is not None else _state_notes(graph), program,
+        _zero_rates(plan, import_tflite(data, name), options) if machine.npu is not None else {})
+
+
+def _zero_rates(plan: Plan, imported: Graph, options: Options) -> Mapping[int, float]:
+    if options.calibration is None or options.stream is not None:
+        return {}
+    samples = check_samples(imported, options.calibration)
+    arrays = [samples[name][:MOST_FORETOLD] for name in imported.inputs]
+    return zero_rates(plan.data, (
+        [quantize(x, io).reshape(io.shape) for x, io in zip(feed, plan.inputs)]
+        for feed in zip(*arrays)))
+
+
+def _weights(machine: Target, options: Options) -> WeightPolicy:
+    resident = machine.npu is not None and wants_resident(
+        options.npu or NpuOptions(), machine.npu)
+    return policy_of(machine, resident)
 
 
 def _fusion(machine: Target, options: Options) -> Fusion:

@@ -21,7 +21,7 @@ from edgesparse.plan.interpret import Interpreter
 from edgesparse.plan.write import write_plan
 from edgesparse.runtime.native import NativePlan, NativeSession
 from edgesparse.runtime.npu import Counters, NpuKnobs, NpuMachine, NpuProgram
-from edgesparse.sparsity.formats import Format, Lanes, decode_weights
+from edgesparse.sparsity.formats import EvenLanes, Format, Lanes, decode_weights
 from edgesparse.target import NpuConfig, load_target
 
 Form = Callable[[Array], Format]
@@ -53,6 +53,17 @@ def bitmask(w: Array, lanes: int = 16) -> Format:
 
 def n_of_m(n: int, m: int, lanes: int = 16) -> Form:
     return lambda w: Lanes.n_of_m(lanes, n, m)
+
+
+def even(form: Form) -> Form:
+    """As many steps in every slice."""
+
+    def made(w: Array) -> Format:
+        lanes = form(w)
+        assert isinstance(lanes, Lanes)
+        return EvenLanes.of(lanes)
+
+    return made
 
 
 def in_lanes(plan: pm.PlanModel, lanes: int = 16, form: Form | None = None) -> pm.PlanModel:

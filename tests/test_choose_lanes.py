@@ -14,8 +14,14 @@ from edgesparse.plan.interpret import Interpreter
 from edgesparse.plan.write import write_plan
 from edgesparse.runtime.native import NativePlan
 from edgesparse.sparsity.choose import Decision
-from edgesparse.sparsity.choose_lanes import choose_lanes, flash_or_steps
-from edgesparse.sparsity.formats import Lanes, decode_group, format_of
+from edgesparse.sparsity.choose_lanes import (
+    LOOPED,
+    OWN_CODE,
+    choose_lanes,
+    code_and_steps,
+    flash_or_steps,
+)
+from edgesparse.sparsity.formats import EvenLanes, Lanes, decode_group, format_of
 from edgesparse.sparsity.measure import measure
 from edgesparse.target import load_target
 from graph_builder import GraphBuilder, random_inputs
@@ -85,6 +91,27 @@ def test_weights_from_flash_or_steps_whichever_take_longer() -> None:
     assert flash_or_steps(0.001)(form, w) == 3 * 96
 
 
+def test_resident_weights_cost_their_code_and_their_steps() -> None:
+    """Slices with 24, 32 and 96 live columns of 96."""
+    w = random_weights(np.random.default_rng(1), *SHAPE)
+    w[:16, 24:] = w[16:32, 32:] = 0
+    w[32:, 40:] = 0
+    form = Lanes.bitmask(16)
+    assert form.steps(w).tolist() == [24, 32, 40]
+    assert EvenLanes.of(form).steps(w).tolist() == [40] * 3
+    cost = code_and_steps(2, columns=10)
+    assert cost(Lanes.dense(16), w) == 10 * 3 * 96
+    assert cost(form, w) == 2 * OWN_CODE * 3 + 10 * 96
+    assert cost(EvenLanes.of(form), w) == 2 * LOOPED + 10 * 120
+    names = []
+    for columns in (1, 100):  # a loop where code counts, the fewest steps where sums do
+        decision = choose_lanes(measure(w), w, 16, code_and_steps(2, columns), even=True)
+        (group,) = decision.groups
+        np.testing.assert_array_equal(decode_group(group, SHAPE[1]), w)
+        names.append(decision.reason.partition(":")[0])
+    assert names == ["lanes16 16x1, even", "lanes16 16x1"]
+
+
 def test_only_targets_with_an_npu_get_lanes() -> None:
     assert policy_of(load_target("cortex-m55")) is PORTABLE
     for name in ("esn-s", "esn-m", "esn-lab"):
@@ -100,7 +127,7 @@ def test_a_plan_in_lanes_gives_the_bytes_of_the_other_one(lanes: int, block: int
         graph = executable_graph(rng)
         plans = [
             write_plan(assemble(lower(graph, policy), "host", "test", "{}").model)
-            for policy in (PORTABLE, in_lanes(lanes, COST))]
+            for policy in (PORTABLE, in_lanes(lanes, lambda columns: COST))]
         inputs = [*random_inputs(rng, graph).values()]
         ours, theirs = (Interpreter(plan).run(inputs) for plan in plans)
         for y, expected in zip(ours, theirs):
@@ -112,7 +139,7 @@ def test_depthwise_weights_have_a_lane_for_each_channel() -> None:
     b = GraphBuilder(np.random.default_rng(3))
     x = b.input(1, 9, 20)
     graph = b.graph(b.conv(x, 20, (1, 3), dead=0.5, groups=20))
-    model = assemble(lower(graph, in_lanes(16, COST)), "host", "test", "{}").model
+    model = assemble(lower(graph, in_lanes(16, lambda columns: COST)), "host", "test", "{}").model
     source = model.steps[0].source
     assert isinstance(source, pm.Mac)
     assert format_of(source.weights.groups[0]) == Lanes.dense(16)

@@ -25,6 +25,7 @@ from edgesparse.sparsity.formats import (
     Csr,
     DeltaCsr,
     Dense,
+    EvenLanes,
     Format,
     Lanes,
     Nm,
@@ -149,6 +150,14 @@ def test_lanes_are_those_of_the_plan_format() -> None:
         [2, 0, 1, 0, 1, 3, *[0] * 14, 4, *[0] * 15, 2, *[0] * 15])
     assert stored(Lanes.bitmask(16)) == (
         {0: 1, 17: 3, 32: 2, 48: 4}, [3, 0, 1, 0, 0b11010, 0, 0b100, 0])
+    # Up to 8 steps each, but not more than there are columns: those without weights are 0.
+    assert stored(EvenLanes.of(Lanes.bitmask(16))) == (
+        {16: 1, 49: 3, 64: 2, 80 + 32: 4}, [5, 0, 5, 0, 0b11111, 0, 0b11111, 0])
+    wide = np.zeros((17, 20), np.int8)
+    wide[0, 3], wide[16, 19] = 1, 2
+    even = EvenLanes.of(Lanes.columns(16, 16, 20)).row_group(wide)
+    assert even.index.tolist() == [8, 0, 8, 0, *range(8), *range(7), 19]
+    np.testing.assert_array_equal(decode_group(even, 20), wide)
     w = np.ascontiguousarray(w[:, 1:])  # columns 0, 2, 3 of the first slice, 1 of the second
     assert stored(Lanes.n_of_m(16, 3, 4)) == (
         {0: 1, 17: 3, 32: 2, 64: 4}, [0b111000, 0, 0b100100, 0])

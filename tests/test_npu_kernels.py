@@ -20,6 +20,7 @@ from npu_run import (
     columns,
     config,
     dense,
+    even,
     in_lanes,
     lower_and_check,
     machine_of,
@@ -31,7 +32,9 @@ LAB = config("esn-lab")
 KEEP = NpuOptions(resident=False, keep=True)
 KINDS: dict[str, Form] = {
     "dense": dense, "columns": columns(16), "bitmask": bitmask, "1:2": n_of_m(1, 2),
-    "2:4": n_of_m(2, 4), "3:8": n_of_m(3, 8), "4x1": columns(4), "1x1": columns(1)}
+    "2:4": n_of_m(2, 4), "3:8": n_of_m(3, 8), "4x1": columns(4), "1x1": columns(1),
+    "columns, even": even(columns(16)), "bitmask, even": even(bitmask),
+    "4x1, even": even(columns(4))}
 
 
 @pytest.fixture

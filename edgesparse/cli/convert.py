@@ -37,7 +37,9 @@ def convert(
     target: Annotated[str, typer.Option(help="What the plan is made for.")] = "host",
     calibrate: Annotated[
         Path | None,
-        typer.Option(help="Typical inputs of a float model: .npz or .npy, first axis = samples."),
+        typer.Option(
+            help="Typical inputs: .npz or .npy, real numbers, first axis = samples. A float model"
+            " needs them; on esn-* they foretell how many activations will be zero."),
     ] = None,
     method: Annotated[
         str, typer.Option(help="How ranges are chosen: headroom, minmax, percentile[:P] or mse."),
@@ -164,6 +166,8 @@ def _show(result: Conversion, model: Path, output: Path) -> None:
     for name, reason in zip(names, result.reasons):
         if reason:
             say(f"{name}: {reason}")
+    for step, rate in result.zero_rates.items():
+        say(f"{names[step]}: {percent(rate)} of its products meet a zero in the calibration data")
     for line in result.npu.report if result.npu else ():
         say(f"NPU: {line}")
     say()
@@ -212,6 +216,8 @@ def _json(result: Conversion, model: Path, output: Path) -> dict[str, Any]:
         "stream": stream_json(result.plan.model.stream),
         "npu": npu_json(result.plan),
         "npu_report": list(result.npu.report) if result.npu else [],
+        "zero_rates": {result.plan.layers[step].name: rate
+                       for step, rate in result.zero_rates.items()},
         "notes": list(result.notes),
         "layers": layer_json(result.plan.layers, result.reasons),
         "quantization": None if report is None else {

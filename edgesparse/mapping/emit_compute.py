@@ -41,7 +41,7 @@ def emit_mac(low: Lowered, node: Node) -> None:
     assert isinstance(node.op, (Conv, FullyConnected))
     ins, outs = low.graph.ins(node), low.graph.outs(node)
     shape = stages.geometry(node.op, ins, outs)
-    matrix, reason = stored(node, ins[1], low.weights)
+    matrix, reason = stored(node, ins[1], low.weights, shape.out_h * shape.out_w)
     x = as_matrix(low, node, node.inputs[0], shape.in_h * shape.in_w, shape.in_c)
     assert ins[2].data is not None
     form = low.weights.bias_form

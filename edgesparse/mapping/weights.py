@@ -14,12 +14,18 @@ from edgesparse.mapping.bounds import SCALES
 from edgesparse.ops import Conv
 from edgesparse.plan import model as pm
 from edgesparse.sparsity.choose import MIN_SAVING, Decision, choose
-from edgesparse.sparsity.choose_lanes import Cost, choose_lanes, dense_lanes, flash_or_steps
+from edgesparse.sparsity.choose_lanes import (
+    Cost,
+    choose_lanes,
+    code_and_steps,
+    dense_lanes,
+    flash_or_steps,
+)
 from edgesparse.sparsity.measure import WeightStats, measure
 from edgesparse.target import NpuConfig, Target
 
-Chooser = Callable[[Node, WeightStats, Array], Decision]
-"""Decides for the weights [rows, K] of a layer."""
+Chooser = Callable[[Node, WeightStats, Array, int], Decision]
+"""Decides for the weights [rows, K] of a layer that has so many output columns."""
 
 
 @dataclass(frozen=True)
@@ -31,8 +37,9 @@ class WeightPolicy:
     bias_form: pm.BiasForm
 
 
-def by_bytes(node: Node, stats: WeightStats, w: Array) -> Decision:
+def by_bytes(node: Node, stats: WeightStats, w: Array, columns: int) -> Decision:
     """The encodings of CPUs."""
+    del columns
     if not _is_grouped(node):
         return choose(stats, w)
     decision = choose(stats, w, only=("dense",))
@@ -45,33 +52,43 @@ def by_bytes(node: Node, stats: WeightStats, w: Array) -> Decision:
 PORTABLE = WeightPolicy(by_bytes, pm.BiasForm.FOLDED)
 
 
-def in_lanes(lanes: int, cost: Cost) -> WeightPolicy:
-    """The packing of an NPU with so many lanes; `cost` decides among its kinds."""
+def in_lanes(lanes: int, cost: Callable[[int], Cost], even: bool = False) -> WeightPolicy:
+    """The packing of an NPU with so many lanes; `cost` of a layer's output columns decides among
+    its kinds. even: slices may be filled up to as many steps each."""
 
-    def decide(node: Node, stats: WeightStats, w: Array) -> Decision:
+    def decide(node: Node, stats: WeightStats, w: Array, columns: int) -> Decision:
         if _is_grouped(node):
             return dense_lanes(stats, w, lanes)
-        return choose_lanes(stats, w, lanes, cost)
+        return choose_lanes(stats, w, lanes, cost(columns), even)
 
     return WeightPolicy(decide, pm.BiasForm.PLAIN)
 
 
-def policy_of(target: Target) -> WeightPolicy:
-    """Of a target with an NPU: the cost is what comes from flash, or the steps if they are more."""
+def policy_of(target: Target, resident: bool = False) -> WeightPolicy:
+    """Of a target with an NPU: the cost is what comes from flash, or the steps if they are more;
+    with resident weights the code that comes from flash, and the steps."""
     if target.npu is None:
         return PORTABLE
-    return in_lanes(target.npu.lanes, npu_cost(target.npu))
+    cost, even = npu_cost(target.npu, resident)
+    return in_lanes(target.npu.lanes, cost, even)
 
 
-def npu_cost(config: NpuConfig) -> Cost:
-    return flash_or_steps(config.flash_cycles / config.flash_bytes)
+def npu_cost(config: NpuConfig, resident: bool) -> tuple[Callable[[int], Cost], bool]:
+    """The cost by output columns, and whether slices may be filled up to as many steps each."""
+    flash = config.flash_cycles / config.flash_bytes
+    if resident:
+        return lambda columns: code_and_steps(flash, columns), True
+    return lambda columns: flash_or_steps(flash), False
 
 
-def stored(node: Node, w: Tensor, policy: WeightPolicy) -> tuple[pm.Weights, str]:
-    """A constant [rows, ...] of `node` in the encoding chosen for it, and why."""
+def stored(
+    node: Node, w: Tensor, policy: WeightPolicy, columns: int = 1
+) -> tuple[pm.Weights, str]:
+    """A constant [rows, ...] of `node` in the encoding chosen for it, and why; columns: of the
+    output."""
     assert w.data is not None
     matrix = w.data.reshape(w.shape[0], -1)
-    decision = policy.choose(node, measure(matrix), matrix)
+    decision = policy.choose(node, measure(matrix), matrix, columns)
     rows, cols = matrix.shape
     return pm.Weights(
         rows=rows, cols=cols, groups=decision.groups, row_order=decision.row_order,

@@ -15,7 +15,7 @@ from edgesparse.npu.isa import Op
 from edgesparse.npu.kernels import Kernel, NotOnNpu, Setting, kernel_for
 from edgesparse.npu.kernels.base import Item, Piece
 from edgesparse.npu.loader import Blobs, Entry, Loader, NoRoom, load_piece, side_by_side
-from edgesparse.npu.options import NpuOptions
+from edgesparse.npu.options import NpuOptions, wants_resident
 from edgesparse.npu.report import Placement, placements, report, spilled, taken_ranges
 from edgesparse.npu.steps import Frame, StepCode
 from edgesparse.npu.storage import reads
@@ -49,13 +49,10 @@ def lower_npu(
 ) -> LoweredNpu:
     """Raises BadInput for an option that is not known."""
     options = options or NpuOptions()
-    if options.intermediates not in ("sram", "dram"):
-        raise BadInput(
-            f"intermediates {options.intermediates!r}: 'sram' or 'dram' is allowed")
+    _check(options)
     job = _Job(plan, config, options)
-    wanted = options.loads_once(config.scratchpad_bytes)
     streamed = _lowered(job, frozenset())
-    for steps in _resident_choices(job) if wanted else ():
+    for steps in _resident_choices(job) if wants_resident(options, config) else ():
         try:
             lowered = _lowered(job, steps)
         except _TooMuchResident:
@@ -68,6 +65,14 @@ def lower_npu(
 
 def _spilled_bytes(lowered: LoweredNpu) -> int:
     return sum(size for _, size in lowered.spilled)
+
+
+def _check(options: NpuOptions) -> None:
+    """Raises BadInput."""
+    for name, allowed in (("intermediates", ("sram", "dram")),
+                          ("zero_stores", ("filled", "none", "all"))):
+        if (value := getattr(options, name)) not in allowed:
+            raise BadInput(f"{name} {value!r}: {' or '.join(map(repr, allowed))} is allowed")
 
 
 @dataclass(frozen=True)

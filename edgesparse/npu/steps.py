@@ -123,15 +123,18 @@ class StepCode:
         self.asm.emit(Op.FILL, address=home.address, length=home.size, value=value & 0xFF)
 
     def _fill_halo(self) -> bool:
-        """Fill the output's image where it has a halo; whether its elements hold it now too."""
-        need = self.kernel.output
+        """Fill the output's image where it has a halo; whether zeros need no store then."""
+        need, masks = self.kernel.output, self.map.options.zero_stores
         if not self._movable(need.tensor) or need in self.work.staged:
             return False
         home = self.map.home(self.step, need.tensor, writes=True)
+        place = self.plan.tensors[need.tensor].place
         if home.image is None or not home.image.pads.any:
-            return False
-        self._fill(home, self.plan.tensors[need.tensor].place.zero_point)
-        return True
+            alone = home.size == place.columns * place.channels
+            if masks != "all" or not self.kernel.masks_zeros or not alone:
+                return False
+        self._fill(home, place.zero_point)
+        return masks != "none"
 
     def _advance(self) -> None:
         for need in self.kernel.needs:

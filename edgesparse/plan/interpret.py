@@ -66,6 +66,13 @@ class Interpreter:
         return {number: self._shaped(number, values)
                 for _, number, values in self._steps(inputs)}
 
+    def run_read(self, inputs: Sequence[Array]) -> dict[int, Array]:
+        """One run; returns what each step read, [columns, channels], by the step's number."""
+        read: dict[int, Array] = {}
+        for _ in self._steps(inputs, read):
+            pass
+        return read
+
     def self_test_values(self, seed: int) -> tuple[int, Array]:
         """(trace_crc, outputs) of a run after a reset: docs/PLAN_FORMAT.md section 9.
 
@@ -83,13 +90,20 @@ class Interpreter:
                 crc = zlib.crc32(values.tobytes(), crc)
         return crc, np.concatenate([y.ravel() for y in self._outputs()])
 
-    def _steps(self, inputs: Sequence[Array]) -> Iterator[tuple[pm.Step, int, Array]]:
-        """Run, and give (step, output tensor, [columns, channels]) after each branch."""
+    def _steps(
+        self, inputs: Sequence[Array], read: dict[int, Array] | None = None
+    ) -> Iterator[tuple[pm.Step, int, Array]]:
+        """Run, and give (step, output tensor, [columns, channels]) after each branch.
+
+        read  takes the input of each step
+        """
         self._arena[self.model.state_bytes :] = POISON
         self._write_inputs(inputs)
-        for step in self.model.steps:
+        for number, step in enumerate(self.model.steps):
             end = step.scratch_offset + step.scratch_bytes
             self._arena[step.scratch_offset : end] = POISON
+            if read is not None:
+                read[number] = self._read(step.input).copy()
             results = self._step(step)
             for output, values in results:
                 self._write(output, values)

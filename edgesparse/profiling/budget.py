@@ -10,7 +10,7 @@ from pathlib import Path
 
 from edgesparse.convert import Options, convert_model
 from edgesparse.errors import BadInput
-from edgesparse.npu.options import RESIDENT_FROM, NpuOptions
+from edgesparse.npu.options import RESIDENT_FROM, NpuOptions, wants_resident
 from edgesparse.plan.plan import Plan
 from edgesparse.profiling.bound import CycleBound, bound_of
 from edgesparse.profiling.twin import options_of, pruned_run
@@ -153,4 +153,4 @@ def _zeros(plan: Plan) -> float:
 
 def _resident(plan: Plan) -> bool:
     npu = load_target(plan.model.target).npu
-    return npu is not None and options_of(plan.model).loads_once(npu.scratchpad_bytes)
+    return npu is not None and wants_resident(options_of(plan.model), npu)

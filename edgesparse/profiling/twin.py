@@ -14,7 +14,7 @@ from edgesparse.mapping.weights import npu_cost
 from edgesparse.npu.blobs import blob_bytes
 from edgesparse.npu.listing import host_steps
 from edgesparse.npu.lower import lower_npu
-from edgesparse.npu.options import NpuOptions
+from edgesparse.npu.options import NpuOptions, wants_resident
 from edgesparse.plan import model as pm
 from edgesparse.runtime.npu import NpuKnobs, NpuProgram, NpuRun, cycle_bound
 from edgesparse.sparsity.choose_lanes import choose_lanes, dense_lanes
@@ -53,11 +53,14 @@ def pruned_run(
     of a slice, the smallest first; layers that have more zeros keep them, grouped ones are left.
     """
 
+    cost, even = npu_cost(config, wants_resident(options, config))
+
     def pruned(mac: pm.Mac) -> pm.Weights:
         if mac.geometry.groups > 1:
             return mac.weights
         w = pruned_in_blocks(decode_weights(mac.weights), config.lanes, share)
-        decision = choose_lanes(measure(w), w, config.lanes, npu_cost(config))
+        columns = mac.geometry.out_h * mac.geometry.out_w
+        decision = choose_lanes(measure(w), w, config.lanes, cost(columns), even)
         return pm.Weights(rows=w.shape[0], cols=w.shape[1], groups=decision.groups,
                           row_order=decision.row_order)
 

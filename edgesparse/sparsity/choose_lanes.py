@@ -6,13 +6,17 @@ from collections.abc import Callable
 
 from edgesparse.graph.ir import Array
 from edgesparse.sparsity.choose import NM, Decision
-from edgesparse.sparsity.formats import Lanes, Packing
+from edgesparse.sparsity.formats import EvenLanes, Lanes, Packing
 from edgesparse.sparsity.measure import WeightStats
 
 DENSE_SHARE = 0.97
 """Sparse must cost less than this share of dense."""
 NEAR_TIE = 0.03
 """Within this the one that stands first in candidates(): what skips zero activations first."""
+
+OWN_CODE, LOOPED = 7 * 16, 3 * 16
+"""Bytes of instructions: of a slice that has its own because others have other numbers of steps; of
+a loop over slices with an index."""
 
 Cost = Callable[[Lanes, Array], float]
 """What a matrix [rows, K] costs in a packing that can hold it; any unit, less is better."""
@@ -23,18 +27,37 @@ def flash_or_steps(cycles_a_byte: float) -> Cost:
     return lambda form, w: max(cycles_a_byte * form.size(w), int(form.steps(w).sum()))
 
 
-def candidates(lanes: int, cols: int) -> tuple[Lanes, ...]:
-    return (
-        Lanes.dense(lanes), *(Lanes.n_of_m(lanes, n, m) for n, m in NM),
+def code_and_steps(cycles_a_byte: float, columns: int) -> Cost:
+    """Cycles where weights are resident: the code of the slices from flash, sums of `columns`."""
+
+    def cost(form: Lanes, w: Array) -> float:
+        steps = form.steps(w)
+        code = 0
+        if form.packing in (Packing.COLUMNS, Packing.BITMASK):
+            code = LOOPED if len(set(steps.tolist())) == 1 else OWN_CODE * len(steps)
+        return cycles_a_byte * code + columns * int(steps.sum())
+
+    return cost
+
+
+def candidates(lanes: int, cols: int, even: bool = False) -> tuple[Lanes, ...]:
+    """even: also with as many steps in every slice."""
+    counted = (
         Lanes.columns(lanes, lanes, cols), Lanes.bitmask(lanes),
         Lanes.columns(lanes, 4, cols), Lanes.columns(lanes, 1, cols))
+    return (
+        Lanes.dense(lanes), *(Lanes.n_of_m(lanes, n, m) for n, m in NM), *counted,
+        *(EvenLanes.of(f) for f in counted if even))
 
 
 def choose_lanes(
-    stats: WeightStats, w: Array, lanes: int, cost: Cost
+    stats: WeightStats, w: Array, lanes: int, cost: Cost, even: bool = False
 ) -> Decision:
-    """Choose for w [rows, K] int8 whose zeros are 0; `stats` are those of `w`."""
-    costs = {f: cost(f, w) for f in candidates(lanes, w.shape[1]) if not f.refusal(w)}
+    """Choose for w [rows, K] int8 whose zeros are 0; `stats` are those of `w`.
+
+    even  whether slices may be filled up to as many steps each
+    """
+    costs = {f: cost(f, w) for f in candidates(lanes, w.shape[1], even) if not f.refusal(w)}
     dense = Lanes.dense(lanes)
     least = min(costs.values())
     best = dense

@@ -164,6 +164,9 @@ class Kernel(ABC):
     params: Item | None
     """Small vectors, wanted from the first to the last instruction."""
 
+    masks_zeros = False
+    """Whether its stores can leave out lanes that hold the zero point."""
+
     tileable = True
     """Whether a part of the output can be computed from a part of the inputs."""
 

@@ -61,6 +61,8 @@ class MacKernel(Kernel):
         self._slices = slices
         self._chunks = chunks_of(setting, slices)
         self._parts = self._split(slices)
+        self.masks_zeros = not (
+            self.parts.pool or self.parts.before.stages or self.parts.after.stages)
         self.needs = self._needs()
         stages = (*self.parts.before.stages, *self.parts.after.stages)
         self.params = param_item(setting, stages, *self._channel_pieces())
@@ -145,17 +147,17 @@ class MacKernel(Kernel):
             addresses = code.loads.acquire(chunk.item)
             # The input of a lanewise pool has no dimension left for the slices.
             together = not (self.lanewise and self.parts.pool)
-            for run in runs_of(chunk.slices, together):
-                first, c = run[0], chunk.slices[0]
+            c = chunk.slices[0]
+            for run in (chunk.slices,) if together else ((s,) for s in chunk.slices):
                 index = addresses[chunk.index] if chunk.index else 0
                 _Run(self, code, region, run).emit(
-                    addresses[chunk.values] + first.values[0] - c.values[0],
-                    index + first.index[0] - c.index[0])
+                    addresses[chunk.values] + run[0].values[0] - c.values[0],
+                    index + run[0].index[0] - c.index[0])
             code.loads.release(chunk.item)
 
 
 class _Run:
-    """The code of slices that are one loop."""
+    """The code of slices that share their streams: loops over those alike."""
 
     def __init__(
         self, kernel: MacKernel, code: Code, region: Region, run: tuple[Slice, ...]
@@ -192,15 +194,16 @@ class _Run:
         self._channel_streams()
         self._x_stream()
         self._out_streams()
-        if even(self.run):
+        alike = even(self.run)
+        if alike:
             self._weight_streams((values, index), len(self.run))
-            asm.loop(len(self.run), self._positions)
-            return
-        for s in self.run:
-            self.current = s
-            self._weight_streams((values + s.values[0] - self.first.values[0],
-                                  index + s.index[0] - self.first.index[0]), 1)
-            self._positions()
+        for part in runs_of(self.run, alike):
+            self.current = s = part[0]
+            asm.cfg(Config.VL, s.rows)
+            if not alike:
+                self._weight_streams((values + s.values[0] - self.first.values[0],
+                                      index + s.index[0] - self.first.index[0]), 1)
+            asm.loop(len(part), self._positions)
 
     def _positions(self) -> None:
         over_positions(self.asm, self.region, self.at_a_time, self._group)
@@ -209,6 +212,7 @@ class _Run:
         """One position, its sum kept in the accumulator while the weights come part by part."""
         asm, s = self.asm, self.first
         self._configure()
+        asm.cfg(Config.VL, s.rows)
         self._channel_streams()
         self._out_streams()
         asm.cfg(Config.NPOS, 1)
@@ -226,7 +230,6 @@ class _Run:
     def _configure(self) -> None:
         g, pool = self.k.geometry, self.k.parts.pool
         self.asm.configure(
-            VL=self.first.rows,
             INZP=self.k.setting.place(self.k.setting.step.input).zero_point,
             COLS=self.columns.cols, ROWLEN=self.columns.row_len,
             ROWPITCH=self.columns.row_pitch, COLPITCH=self.columns.col_pitch,
@@ -292,7 +295,7 @@ class _Run:
         asm, parts, mask = self.asm, self.k.parts, 0
         asm.cfg(Config.NPOS, positions)
         spare = self.at_a_time
-        if self.code.filled and not (parts.pool or parts.before.stages or parts.after.stages):
+        if self.code.filled and self.k.masks_zeros:
             mask = 1
         for tap in range(self.taps):
             asm.emit(Op.VLDA, acc=0, stream=BIAS)

@@ -156,7 +156,7 @@ def parts_of_slice(step: int, s: Slice, lanes: int, most: int) -> tuple[Part, ..
 
 
 def runs_of(slices: tuple[Slice, ...], together: bool) -> Iterator[tuple[Slice, ...]]:
-    """Cut slices where the number of rows changes, so that one set of streams serves a run."""
+    """Cut slices where the number of rows changes, so that a loop serves a run; or all of them."""
     run: list[Slice] = []
     for s in slices:
         if run and (s.rows != run[0].rows or not together):

@@ -16,12 +16,12 @@ from edgesparse.sparsity.formats.csc import Csc
 from edgesparse.sparsity.formats.csr import Csr
 from edgesparse.sparsity.formats.delta_csr import DeltaCsr
 from edgesparse.sparsity.formats.dense import Dense
-from edgesparse.sparsity.formats.lanes import Lanes, Packing
+from edgesparse.sparsity.formats.lanes import EvenLanes, Lanes, Packing
 from edgesparse.sparsity.formats.nm import Nm
 
 __all__ = [
-    "FORMATS", "Bitmask", "Bsr", "Coo", "Csc", "Csr", "DeltaCsr", "Dense", "Format", "Lanes", "Nm",
-    "Packing", "block_occupancy", "decode_group", "decode_weights", "format_of",
+    "FORMATS", "Bitmask", "Bsr", "Coo", "Csc", "Csr", "DeltaCsr", "Dense", "EvenLanes", "Format",
+    "Lanes", "Nm", "Packing", "block_occupancy", "decode_group", "decode_weights", "format_of",
 ]
 
 

@@ -6,7 +6,7 @@ one column for each group of block_cols lanes (COLUMNS: 4x1 and single weights).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import IntEnum
 
 import numpy as np
@@ -18,6 +18,7 @@ from edgesparse.sparsity.formats.base import Format, register
 LANES = (16, 32)
 GROUP_SIZES = (2, 4, 8, 16)
 MAX_COUNT = 0xFFFF
+STEP_UNIT = 8
 ALIGN = 2
 """Bytes: where the index of a slice starts, so that 16-bit numbers can be read."""
 
@@ -110,11 +111,11 @@ class Lanes(Format):
             columns = self._chosen(live, int(count))
             stored = np.take_along_axis(lanes, columns.repeat(self.block_cols, axis=0), axis=1)
             real = np.arange(count) < live.sum(axis=1)[:, None]
-            if self.packing == Packing.COLUMNS:  # the others store a column for what it is worth
+            if self._groups > 1:  # where all lanes share a column it is stored for what it is worth
                 columns = np.where(real, columns, 0)
                 stored = np.where(real.repeat(self.block_cols, axis=0), stored, 0)
             values.append(stored.T.astype(np.int8).ravel())
-            index.append(_even(self._index(columns, live)))
+            index.append(_even(self._index(columns, live.shape[1])))
         flat = np.concatenate(values) if values else np.zeros(0, np.int8)
         return flat, np.frombuffer(b"".join(index), np.uint8)
 
@@ -183,14 +184,15 @@ class Lanes(Format):
             position.sort(axis=1)
             return (position + np.arange(len(groups))[:, None] * self.m).reshape(1, count)
         order: Array = np.argsort(~live, axis=1, kind="stable")[:, :count]
-        return order
+        return order if self._groups > 1 else np.sort(order, axis=1)
 
-    def _index(self, columns: Array, live: Array) -> bytes:
-        """What says the columns [lane groups, steps] of a slice."""
+    def _index(self, columns: Array, cols: int) -> bytes:
+        """What says the columns [lane groups, steps] of a slice of `cols`."""
         if self.packing == Packing.COLUMNS:
             return columns.T.astype(self._index_dtype).tobytes()
         if self.packing == Packing.BITMASK:
-            return np.packbits(live[0], bitorder="little").tobytes()
+            kept = np.isin(np.arange(cols), columns[0])
+            return np.packbits(kept, bitorder="little").tobytes()
         if self.packing == Packing.N_OF_M:
             bits = (columns[0] % self.m)[:, None] >> np.arange(self._bits) & 1
             return np.packbits(bits.ravel().astype(np.uint8), bitorder="little").tobytes()
@@ -277,6 +279,27 @@ class Lanes(Format):
     def _expect_zero(self, rest: Array) -> None:
         if rest.any():
             raise self.broken("what fills up the index of a slice is not 0")
+
+
+class EvenLanes(Lanes):
+    """Lanes whose slices all have the steps of the longest, up to a multiple of STEP_UNIT: a loop
+    walks them, and the next layer's may have as many, so that streams run on.
+
+    Only for encoding: what is stored is Lanes, with steps of weights that are all 0.
+    """
+
+    @staticmethod
+    def of(form: Lanes) -> EvenLanes:
+        return EvenLanes(**asdict(form))
+
+    @property
+    def name(self) -> str:
+        return f"{super().name}, even"
+
+    def steps(self, w: Array) -> Array:
+        steps = super().steps(w)
+        most = -(-int(steps.max(initial=0)) // STEP_UNIT) * STEP_UNIT
+        return np.full(len(steps), min(most, w.shape[1]))
 
 
 def _even(index: bytes) -> bytes:
