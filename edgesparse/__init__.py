@@ -30,12 +30,14 @@ from edgesparse.errors import (
 from edgesparse.plan.plan import Plan
 from edgesparse.runtime.session import Session
 from edgesparse.runtime.stream import Stream
+from edgesparse.streaming.events import Beat, Run, SignalState, StateChange
 from edgesparse.streaming.plan import StreamOptions
 
 __version__ = version("edgesparse")
 
 __all__ = [
     "BadInput",
+    "Beat",
     "CheckFailed",
     "DoesNotFit",
     "EdgeSparseError",
@@ -47,7 +49,10 @@ __all__ = [
     "Options",
     "Plan",
     "PlanInvalid",
+    "Run",
     "Session",
+    "SignalState",
+    "StateChange",
     "Stream",
     "StreamOptions",
     "Unsupported",

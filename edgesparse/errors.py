@@ -72,7 +72,7 @@ class NativeError(EdgeSparseError):
 
     def __init__(self, call: str, status: int, text: str) -> None:
         self.status = status
-        super().__init__(f"{call}: {text} (status {status})")
+        super().__init__(f"{call}: {text}")
 
 
 class WrongMachine(EdgeSparseError):

@@ -29,7 +29,8 @@ from edgesparse.signals import MISSING, Adc, Signal, read_annotations, read_slee
 from edgesparse.streaming.beats import ECG360_CLASSES
 from edgesparse.streaming.events import Beat, Run
 from edgesparse.streaming.plan import StreamOptions
-from edgesparse.streaming.replay import Pace, Replay, Times, cut, plan_input
+from edgesparse.streaming.replay import Pace, Replay, Times, cut
+from edgesparse.streaming.samples import plan_input
 from needs import require
 
 require("ecg")

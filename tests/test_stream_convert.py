@@ -55,7 +55,7 @@ def test_pushed_columns_are_the_simulators_runs(
     assert spec.mode is mode
     signal = np.random.default_rng(1).integers(-150, 150, 600).astype(np.int16)
     stream = es.Stream(plan)
-    runs = [e for e in stream.push(signal) if isinstance(e, Run)]
+    runs = [e for e in stream.push_raw(signal) if isinstance(e, Run)]
     zero_point = plan.inputs[0].zero_point
     columns = np.concatenate([
         np.full(spec.lead, zero_point), np.clip(signal, -128, 127)]).astype(np.int8)

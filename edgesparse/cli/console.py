@@ -121,7 +121,12 @@ def amount(number: int) -> str:
 
 
 def percent(part: float) -> str:
-    return f"{100 * part:.0f}%"
+    return f"{100 * part:.1f} %"
+
+
+def counted(number: int, thing: str) -> str:
+    """1 column, 2 columns."""
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
 
 
 def shape(dims: Iterable[int]) -> str:

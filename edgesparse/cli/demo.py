@@ -13,6 +13,7 @@ from edgesparse.cli.files import check_writable
 from edgesparse.cli.layers import totals
 from edgesparse.demo.ecg import (
     SAMPLE_RATE_HZ,
+    TRAINED_NOTE,
     EcgResult,
     chunk_count,
     packaged_plan,
@@ -86,7 +87,7 @@ def _show(result: EcgResult) -> None:
     layers = totals(result.plan.layers)
     say(_title(result), "bold")
     if result.recording.trained:
-        say("The network was trained on this record: this says nothing about new people.")
+        say(TRAINED_NOTE)
     say("Not a medical device.", "bold")
     say()
     minutes = result.recording.seconds / 60
