@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from edgesparse.cli.console import Cell, counted, emit_line, say, shape, stdout, table
+from edgesparse.cli.console import Cell, emit_line, say, shape, stdout, table
 from edgesparse.cli.files import check_writable, open_plan
 from edgesparse.cli.stream_source import Feed, coding, open_feed
 from edgesparse.cli.stream_view import LiveView, styled
@@ -35,6 +35,7 @@ from edgesparse.streaming.replay import (
     cut,
 )
 from edgesparse.streaming.samples import plan_input
+from edgesparse.wording import counted
 
 INTERRUPTED = 130
 LARGEST = 1e9
