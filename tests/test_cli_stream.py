@@ -240,7 +240,7 @@ def test_what_numbers_are_taken_for_is_said(sources: Sources) -> None:
 
     np.save(sources.folder / "high.npy", sources.raw + 400)
     assumed = says("high.npy", "--rate", 360)
-    assert "input   ADC units, 200 per mV, 0 at 0 mV: assumed, --gain and --base" in assumed
+    assert "input   ADC units, 200 per mV, 0 at 0 mV (assumed: see --gain, --base" in assumed
     assert "are --gain and --baseline (the ADC value at 0 mV) right?" in assumed
     given = says("raw.npy", "--rate", 360, "--gain", 200, "--baseline", 1024)
     assert "input   ADC units, 200 per mV, 1024 at 0 mV, as given" in given

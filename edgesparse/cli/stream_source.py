@@ -124,5 +124,4 @@ def _meaning(wanted: PlanInput, real: bool, adc: Adc | None, of_source: bool) ->
         return f"ADC units, {adc.gain:g} per mV, {adc.baseline} at 0 mV, {says}"
     if wanted.units is None:
         return "stored values of the model's input"
-    return (f"ADC units, {wanted.units:g} per mV, 0 at 0 mV: assumed, --gain and --baseline "
-            "correct it")
+    return f"ADC units, {wanted.units:g} per mV, 0 at 0 mV (assumed: see --gain, --baseline)"
