@@ -2,6 +2,8 @@
 
 python benchmarks/ecg_latency.py --data-root ../shared
 
+All 22 records take about two minutes of a free core; --records 208 is one of them.
+
 Samples are pushed one by one. Where sample r made the stream report a beat at position p, the beat
 came r - p samples late; `declared` is what the plan promises for that. The second row counts from
 the R peak that the experts marked, for beats within 150 ms of one. Beats that come only when the
@@ -13,13 +15,14 @@ from __future__ import annotations
 import sys
 
 import numpy as np
-from records import Ecg, converted, markdown, options, records
+from records import Ecg, converted, markdown, options, records, told
 
 from edgesparse.graph.ir import Array
 from edgesparse.runtime.stream import Stream
 from edgesparse.scoring import match
 from edgesparse.scoring.classes import beats_of
 from edgesparse.streaming.events import Beat
+from edgesparse.wording import counted
 
 WINDOW = 54
 """150 ms at 360 Hz."""
@@ -50,9 +53,10 @@ def row(what: str, samples: Array, rate_hz: float, declared: int | None) -> list
 def main() -> int:
     arguments = options(__doc__).parse_args()
     stream = Stream(converted(arguments.model))
-    both = [waits(ecg, reported(stream, ecg.samples)) for ecg in records(arguments)]
+    both = [waits(ecg, reported(stream, ecg.samples))
+            for ecg in told(records(arguments), "record")]
     own, marked = (np.concatenate(parts) for parts in zip(*both))
-    print(f"{arguments.model}, {len(both)} records of DS1; samples (ms)\n")
+    print(f"{arguments.model}, {counted(len(both), 'record')} of DS1; samples (ms)\n")
     print(markdown(
         ("from", "beats", "p50", "p99", "max", "declared"),
         [row("position of the beat to its report", own, stream.rate, stream.delay),

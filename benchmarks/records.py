@@ -6,11 +6,13 @@ Nothing here opens a record of DS2: those are scored once, elsewhere (demos/ecg/
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.resources import as_file, files
 from pathlib import Path
+from typing import TypeVar
 
 from edgesparse.convert import Options, convert
 from edgesparse.demo.ecg import MODEL, SAMPLE_RATE_HZ, TRAINED_ON
@@ -26,6 +28,7 @@ from edgesparse.streaming.plan import StreamOptions
 from edgesparse.streaming.replay import beat_annotations
 
 DS1 = tuple(sorted(TRAINED_ON))
+Part = TypeVar("Part")
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -81,6 +84,14 @@ def options(about: str | None) -> argparse.ArgumentParser:
 def records(arguments: argparse.Namespace) -> list[Ecg]:
     folder = arguments.data_root / "data" / "mitdb"
     return [Ecg(folder, name, arguments.seconds) for name in arguments.records.split(",")]
+
+
+def told(items: Sequence[Part], what: str) -> Iterator[Part]:
+    """The items; before each, on stderr, a line that says how far it is."""
+    for number, item in enumerate(items, 1):
+        name = item.name if isinstance(item, Ecg) else item
+        print(f"{what} {number} of {len(items)}: {name}", file=sys.stderr, flush=True)
+        yield item
 
 
 def converted(model: str, stream: bool = True) -> Plan:

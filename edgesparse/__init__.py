@@ -32,12 +32,14 @@ from edgesparse.profiling.profile import HostProfile, Profile
 from edgesparse.profiling.run import ProfileOptions, profile
 from edgesparse.runtime.session import Session
 from edgesparse.runtime.stream import Stream
+from edgesparse.streaming.events import Beat, Run, SignalState, StateChange
 from edgesparse.streaming.plan import StreamOptions
 
 __version__ = version("edgesparse")
 
 __all__ = [
     "BadInput",
+    "Beat",
     "CheckFailed",
     "DoesNotFit",
     "EdgeSparseError",
@@ -52,7 +54,10 @@ __all__ = [
     "PlanInvalid",
     "Profile",
     "ProfileOptions",
+    "Run",
     "Session",
+    "SignalState",
+    "StateChange",
     "Stream",
     "StreamOptions",
     "Unsupported",

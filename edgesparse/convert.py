@@ -167,13 +167,18 @@ def int8_graph(data: bytes, name: str, options: Options) -> tuple[Graph, QuantRe
 
 
 def check(model: str | Path | bytes) -> tuple[str, ...]:
-    """Everything in `model` that edgesparse does not execute, one line each; empty: it converts.
+    """The texts of find_issues()."""
+    return tuple(str(issue) for issue in find_issues(model))
+
+
+def find_issues(model: str | Path | bytes) -> tuple[Unsupported | DoesNotFit, ...]:
+    """Everything in `model` that edgesparse does not execute; empty: it converts.
 
     An int8 model is taken through the whole way; what a float model becomes depends on its
     calibration, so of it only the operators are judged.
     """
     data, name = read_file(model)
-    issues = tuple(str(issue) for issue in check_tflite(data, name))
+    issues = check_tflite(data, name)
     if issues:
         return issues
     try:
@@ -181,9 +186,9 @@ def check(model: str | Path | bytes) -> tuple[str, ...]:
         if not is_float(graph):
             assemble(lower(graph), "host", "", "")
     except UnsupportedModel as refused:
-        return tuple(str(issue) for issue in refused.issues)
+        return refused.issues
     except DoesNotFit as refused:
-        return (str(refused),)
+        return (refused,)
     return ()
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from edgesparse.wording import counted
+
 
 class EdgeSparseError(Exception):
     """Base of all errors below; never raised itself."""
@@ -43,8 +45,7 @@ class UnsupportedModel(EdgeSparseError):
         self.model = model
         self.issues = issues
         lines = "\n".join(f"  {issue}" for issue in issues)
-        count = f"{len(issues)} unsupported part" + ("s" if len(issues) != 1 else "")
-        super().__init__(f"{model}: {count}:\n{lines}")
+        super().__init__(f"{model}: {counted(len(issues), 'unsupported part')}:\n{lines}")
 
 
 class DoesNotFit(EdgeSparseError):
@@ -72,7 +73,7 @@ class NativeError(EdgeSparseError):
 
     def __init__(self, call: str, status: int, text: str) -> None:
         self.status = status
-        super().__init__(f"{call}: {text} (status {status})")
+        super().__init__(f"{call}: {text}")
 
 
 class WrongMachine(EdgeSparseError):

@@ -65,7 +65,7 @@ def verify_stream(plan: Plan, data: bytes, name: str, options: VerifyOptions) ->
     expected = [*reference.push(signal.tolist()), *reference.flush()]
     stream = Stream(plan, options.backend)
     pieces = _pieces(signal, stream.hop, np.random.default_rng((options.seed, 1)))
-    found = [event for piece in pieces for event in stream.push(piece)]
+    found = [event for piece in pieces for event in stream.push_raw(piece)]
     found += stream.flush()
     lead = reference.spec.lead
     columns = np.concatenate([x.reshape(-1, stream.channels) for x in fed])[lead:]

@@ -30,6 +30,16 @@ def test_every_public_name_exists() -> None:
     assert (Path(es.__file__).parent / "py.typed").exists()
 
 
+def test_what_a_stream_reports_has_public_names() -> None:
+    options = es.StreamOptions(hop=8, frontend="ecg360", beats=True)
+    stream = es.Stream(es.convert(ECG, options=es.Options(stream=options)))
+    events = stream.push(np.zeros(3600, np.int16))
+    assert {type(event) for event in events} == {es.Run, es.StateChange}
+    (change,) = (event for event in events if isinstance(event, es.StateChange))
+    assert change.state is es.SignalState.FLAT
+    assert not [event for event in stream.flush() if isinstance(event, es.Beat)]
+
+
 def test_every_error_is_caught_by_one_name() -> None:
     errors = [value for name in es.__all__ if isinstance(value := getattr(es, name), type)
               and issubclass(value, Exception)]

@@ -41,6 +41,15 @@ def test_the_first_axis_is_runs(one: Path, tmp_path: Path) -> None:
     assert np.array_equal(y, np.stack([session.run(x) for x in some_runs()]))
 
 
+def test_one_run_may_lack_the_axis_of_runs(one: Path, tmp_path: Path) -> None:
+    x = some_runs(1)[0]
+    np.save(tmp_path / "x.npy", x)
+    ran = Ran("run", one, "--input", tmp_path / "x.npy", "--output", tmp_path / "y.npy")
+    assert ran.code == 0, ran.err
+    assert ran.out.startswith("1 run ->")
+    assert np.array_equal(np.load(tmp_path / "y.npy"), es.Session(es.load(one)).run(x))
+
+
 def test_floats_are_quantized(one: Path, tmp_path: Path) -> None:
     x = some_runs()
     np.save(tmp_path / "x.npy", ((x.astype(np.float32) - 3) * 0.05).astype(np.float32))
@@ -79,7 +88,7 @@ def test_wrong_names_are_named(two: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("x", "word"), [
     (np.zeros((3, 1, 9), np.int8), "[runs, 1, 8]"),
-    (np.zeros((1, 8), np.int8), "[runs, 1, 8]"),
+    (np.zeros(8, np.int8), "[1, 8], or [runs, 1, 8]"),
     (np.zeros((3, 1, 8), np.int16), "int8"),
     (np.full((3, 1, 8), np.nan, np.float32), "NaN"),
     (np.zeros((0, 1, 8), np.int8), "[0, 1, 8]"),

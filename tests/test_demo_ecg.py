@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +15,7 @@ import edgesparse as es
 from command_line import Ran
 from edgesparse.demo import ecg
 from edgesparse.demo.ecg import Beats, EcgResult, Recording
-from edgesparse.demo.ecg_picture import liveliest, terminal_strip
+from edgesparse.demo.ecg_picture import in_ascii, liveliest, terminal_strip
 from edgesparse.signals.signal import Adc, Signal
 from needs import require
 
@@ -79,6 +82,9 @@ def test_records_of_a_database_are_read(data_root: Path) -> None:
     packaged = ecg.packaged_recording()
     assert recording.trained
     assert recording.part == "lead MLII"
+    by_path = ecg.read_recording(Path(), str(data_root / "data" / "mitdb" / "208"))
+    assert by_path.trained
+    assert by_path.name == "208"
     part = slice(422820, 422820 + len(packaged.samples))
     np.testing.assert_array_equal(recording.samples[part], packaged.samples)
     np.testing.assert_allclose(recording.lead_mv[part], packaged.lead_mv, atol=1e-9)
@@ -117,7 +123,7 @@ def test_the_command_shows_beats_cost_and_strip() -> None:
     assert ran.code == 0
     for words in ("MIT-BIH record 208, channel 0 from sample 422820: 5 min 00 s",
                   "trained on this record", "Not a medical device",
-                  "75% of 52,016 weights", "RAM", "flash", "its budget", "at most 1.12 s after"):
+                  "74.7 % of 52,016 weights", "RAM", "flash", "its budget", "at most 1.12 s after"):
         assert words in ran.out
     table = ran.out[ran.out.index("beats") :].splitlines()[1:4]
     rows = {line.split()[0]: line.split() for line in table}
@@ -159,6 +165,27 @@ def test_the_liveliest_stretch_has_the_most_changes_of_class() -> None:
     changes = np.count_nonzero(np.diff(kind[start // 360 : start // 360 + 10]))
     assert changes >= 8
     assert liveliest(Beats(position, np.zeros(100, np.int64)), 36_000, 3_600) == 0
+
+
+def test_without_braille_the_strip_is_ascii() -> None:
+    lead = np.zeros(3_600)
+    lead[1_790:1_810] = 1.0
+    strip = terminal_strip(lead, Beats(np.array([1_800.0]), np.array([2])), 0, 3_600, 50)
+    plain = in_ascii(strip)
+    assert plain.plain.isascii()
+    assert plain.spans == strip.spans
+    for line, dots in zip(plain.plain.split("\n")[1:8], strip.plain.split("\n")[1:8]):
+        assert [c == " " for c in line] == [c == "\u2800" for c in dots]
+    assert "|" in plain.plain
+
+
+def test_a_terminal_without_braille_gets_it() -> None:
+    require("ecg")
+    done = subprocess.run(
+        (sys.executable, "-m", "edgesparse", "demo", "ecg"), capture_output=True, check=True,
+        env={**os.environ, "PYTHONIOENCODING": "latin-1"})
+    assert b"?" not in done.stdout
+    assert sum(line.count(b"|") for line in done.stdout.splitlines()) > 40
 
 
 def test_the_strip_shows_the_trace_and_letters_at_the_beats() -> None:

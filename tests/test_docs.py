@@ -119,7 +119,8 @@ def fenced(document: Path, language: str) -> list[str]:
     return re.findall(pattern, document.read_text(), re.MULTILINE | re.DOTALL)
 
 
-PROGRAMS = ("edgesparse", "python", "pytest", "cmake", "ctest", "pip", "apt-get", "clang-format")
+PROGRAMS = ("edgesparse", "python", "pytest", "cmake", "ctest", "pip", "apt-get", "clang-format",
+            "mkdir")
 
 
 def commands(document: Path) -> Iterator[list[str]]:
@@ -198,7 +199,10 @@ def is_argument(parameter: Any) -> bool:
 
 
 def check_python(arguments: list[str]) -> None:
-    """A file or module of the repository, with the options its text knows."""
+    """A file or module of the repository, with the options its text knows; or code."""
+    if arguments[0] == "-c":
+        compile(arguments[1], "python -c", "exec")
+        return
     if arguments[0] == "-m":
         name = arguments[1].replace(".", "/")
         if name in ("venv", "pytest", "edgesparse"):

@@ -181,7 +181,7 @@ def test_a_stream_whose_run_stops_has_ended() -> None:
         with pytest.raises(NpuTrapped, match="LIMIT"):
             stream.push(signal) if cut == 0 else stream.flush()
         runs = stream.runs
-        with pytest.raises(NativeError, match="has been flushed"):
+        with pytest.raises(NativeError, match="has ended the record"):
             stream.push(signal)
         assert stream.flush() == []
         assert stream.runs == runs

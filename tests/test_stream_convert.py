@@ -11,6 +11,7 @@ import pytest
 
 import edgesparse as es
 from command_line import ECG, Ran, dense_layer
+from edgesparse.cli.stream_option import show_stream
 from edgesparse.convert import convert_model
 from edgesparse.errors import BadInput, Unsupported
 from edgesparse.graph.ir import Graph
@@ -56,7 +57,7 @@ def test_pushed_columns_are_the_simulators_runs(
     assert spec.mode is mode
     signal = np.random.default_rng(1).integers(-150, 150, 600).astype(np.int16)
     stream = es.Stream(plan)
-    runs = [e for e in stream.push(signal) if isinstance(e, Run)]
+    runs = [e for e in stream.push_raw(signal) if isinstance(e, Run)]
     zero_point = plan.inputs[0].zero_point
     columns = np.concatenate([
         np.full(spec.lead, zero_point), np.clip(signal, -128, 127)]).astype(np.int8)
@@ -210,7 +211,7 @@ def test_convert_says_what_stops_reuse(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("text", "said"), [
-    ("8", "'8' is not understood"), ("hop=8,hop=9", "'hop=9' is not understood"),
+    ("8", "'8' is not understood"), ("hop=8,hop=9", "hop is given twice"),
     ("hop=8,speed=1", "'speed=1' is not understood"), ("hop=8,auto", "'auto' is not understood"),
     ("hop=8.5", "a whole number is allowed"), ("hop=8,rate=x", "a number is allowed"),
     ("hop=8,beats=maybe", "yes or no is allowed"),
@@ -220,6 +221,16 @@ def test_a_stream_option_that_is_none_is_refused(text: str, said: str, tmp_path:
     assert ran.code == 2
     assert said in " ".join(ran.err.split())
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_words_of_a_plan_agree_with_their_numbers(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ran = Ran("convert", ECG, "-o", tmp_path / "s.esp", "--stream", "hop=8, rate = 180")
+    assert "a run takes 8 columns, 8 samples at 180 Hz; at most 7 samples to its run" in ran.out
+    show_stream(Stream(mode=StreamMode.CONTINUOUS, hop=1, delay=0, state_offset=0))
+    shown = capsys.readouterr().out
+    assert "a run takes 1 column, 1 sample; each sample is in a run at once" in shown
 
 
 def test_a_plan_without_a_stream_says_none(tmp_path: Path) -> None:

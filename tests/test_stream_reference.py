@@ -36,7 +36,7 @@ def check(model: pm.PlanModel, signal: Array, sizes: tuple[int, ...] = (7,)) -> 
     frames = signal if signal.ndim == 2 else signal[:, None]
     expected = comparable([*reference.push(frames.tolist()), *reference.flush()])
     stream = Stream(Plan.from_bytes(data))
-    got = [event for part in chunked(signal, sizes) for event in stream.push(part)]
+    got = [event for part in chunked(signal, sizes) for event in stream.push_raw(part)]
     got += stream.flush()
     assert comparable(got) == expected
     assert stream.missing == reference.missing
@@ -151,7 +151,7 @@ def test_results_do_not_depend_on_how_samples_are_cut(plan: str) -> None:
     results = []
     for sizes in ((16000,), (320,), (1,), tuple(rng.integers(1, 700, 50).tolist()), (0, 13)):
         stream.reset()
-        events = [e for part in chunked(signal, sizes) for e in stream.push(part)]
+        events = [e for part in chunked(signal, sizes) for e in stream.push_raw(part)]
         results.append(comparable([*events, *stream.flush()]))
     assert all(result == results[0] for result in results)
     assert len(results[0]) > 1000
@@ -161,12 +161,12 @@ def test_two_streams_of_one_plan_share_nothing() -> None:
     rng = np.random.default_rng(9)
     plan = Plan.from_bytes(write_plan(full_stream_plan()))
     signals = [random_signal(rng, 1000) for _ in range(2)]
-    alone = [comparable(Stream(plan).push(signal)) for signal in signals]
+    alone = [comparable(Stream(plan).push_raw(signal)) for signal in signals]
     streams = [Stream(plan), Stream(plan)]
     together: list[list[object]] = [[], []]
     for parts in zip(*(chunked(signal, (37,)) for signal in signals)):
         for events, stream, part in zip(together, streams, parts):
-            events += comparable(stream.push(part))
+            events += comparable(stream.push_raw(part))
     assert together == alone
 
 
@@ -179,7 +179,7 @@ def test_the_delay_is_kept_and_nearly_reached() -> None:
     signal = random_signal(np.random.default_rng(10), 20000)
     waits = [
         r - event.position
-        for r in range(len(signal)) for event in stream.push(signal[r : r + 1])
+        for r in range(len(signal)) for event in stream.push_raw(signal[r : r + 1])
         if isinstance(event, Beat)]
     assert len(waits) > 100
     assert stream.delay - 4 <= max(waits) <= stream.delay
@@ -210,4 +210,4 @@ def test_the_reference_can_fail() -> None:
     expected = comparable(ReferenceStream(write_plan(model)).push(signal[:, None].tolist()))
     for changed in changes:
         plan = Plan.from_bytes(write_plan(replace(model, stream=changed)))
-        assert comparable(Stream(plan).push(signal)) != expected
+        assert comparable(Stream(plan).push_raw(signal)) != expected

@@ -93,26 +93,56 @@ def test_any_integer_type_and_layout_is_taken(stream: Stream) -> None:
         assert comparable(stream.push(same)) == expected
 
 
-def test_float_is_rounded_and_nan_is_missing(stream: Stream) -> None:
+def test_float_is_mv_with_a_front_end_and_nan_is_missing(stream: Stream) -> None:
     signal = random_signal(np.random.default_rng(2), 300)
     signal[[10, 11, 200]] = MISSING
     expected = comparable(stream.push(signal))
     missing = stream.missing
-    real = np.where(signal == MISSING, np.nan, signal.astype(np.float64))
-    real += 0.4 * np.sign(real)
+    adc = np.where(signal == MISSING, np.nan, signal.astype(np.float64))
+    adc += 0.4 * np.sign(adc) * (np.abs(adc) < 32767)
     stream.reset()
-    assert comparable(stream.push(real)) == expected
+    assert comparable(stream.push(adc / 200)) == expected  # 200 ADC units per mV
     assert stream.missing == missing >= 3
+
+
+@pytest.mark.parametrize("value", [1024.0, -163.84, np.inf])
+def test_mv_that_the_adc_does_not_hold_are_refused(stream: Stream, value: float) -> None:
+    """ADC units given as floats show themselves by that."""
+    with pytest.raises(BadInput, match=r"sample 1 is .* mV, .* ADC units .* floats are mV"):
+        stream.push(np.array([0, value]))
+    assert stream.samples == 0
+
+
+def test_float_is_real_and_integers_are_stored_without_a_front_end() -> None:
+    stored = np.random.default_rng(3).integers(-128, 128, (60, 2)).astype(np.int16)
+    stored[7, 1] = MISSING
+    stream = windows()
+    source = stream.plan.inputs[0]
+    expected = comparable(stream.push(stored))
+    assert len(expected) > 5
+    real = (stored.astype(np.float64) - source.zero_point) * source.scale
     stream.reset()
-    stream.push(np.array([1e30, -1e30, np.inf, -np.inf, -32768.0, np.nan], np.float32))
+    assert comparable(stream.push(np.where(stored == MISSING, np.nan, real))) == expected
     assert stream.missing == 1
+
+
+def test_integers_that_no_input_stores_are_refused_without_a_front_end() -> None:
+    stream, wild = windows(), np.zeros((60, 2), np.int16)
+    wild[:7] = 1024
+    wild[9, 0] = MISSING
+    with pytest.raises(BadInput, match=r"14 of 120 samples are outside -128 \.\. 127.*frontend="):
+        stream.push(wild)
+    assert stream.samples == 0
+    clamped = comparable(stream.push_raw(wild))
+    stream.reset()
+    assert comparable(stream.push(np.where(wild == 1024, 127, wild))) == clamped
 
 
 def test_after_a_flush_only_a_reset_goes_on(stream: Stream) -> None:
     signal = random_signal(np.random.default_rng(3), 500)
     first = comparable([*stream.push(signal), *stream.flush()])
     assert stream.flush() == []
-    with pytest.raises(NativeError, match="reset before the next"):
+    with pytest.raises(NativeError, match=r"flush\(\) has ended the record; reset\(\)"):
         stream.push(signal)
     assert stream.samples == 500
     stream.reset()

@@ -120,6 +120,11 @@ def test_integers_of_an_npy_are_adc_units_and_floats_mv(tmp_path: Path) -> None:
     assert found.samples.tolist() == [50, MISSING]
 
 
+def test_an_npy_may_be_one_column(tmp_path: Path) -> None:
+    assert read_npy(saved(tmp_path, np.array([[1], [2]], np.int16)), 250.0).samples.tolist() == [
+        1, 2]
+
+
 @pytest.mark.parametrize("array", [
     np.zeros((2, 2)), np.array(5), np.array(["a"]), np.array([True]), np.array([{}], object)])
 def test_an_npy_of_anything_else_is_refused(tmp_path: Path, array: Array) -> None:
@@ -177,6 +182,7 @@ def test_gaps_in_a_csv_stay_in_their_place(tmp_path: Path) -> None:
     ("a\n1\nx\n", None, r"line 3, column 1: 'x' is no number"),
     ("1\ninf\n", None, r"line 2, column 1: 'inf' is no number"),
     ("a,b\n1,2\n1\n", "b", "line 3 has 1 fields"), ("1\n\n2\n", None, "line 2 has 0 fields"),
+    ("t;ecg\n0;1\n", "ecg", "its columns are separated by ';', commas are expected"),
     ("1\n99999\n", None, "sample 1 is 99999"), ('"1\n', None, "not a comma-separated"),
 ])
 def test_a_csv_is_refused_with_line_and_column(
@@ -228,6 +234,37 @@ def test_a_wav_of_another_width_or_cut_short_is_refused(tmp_path: Path) -> None:
         path.write_bytes(whole[:size])
         with pytest.raises(es.BadInput, match=r"x\.wav"):
             read_wav(path)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_wav_of_floats_is_real_values(tmp_path: Path, dtype: type[np.floating]) -> None:
+    from scipy.io import wavfile
+
+    frames = np.array([[0.5, 1], [np.nan, 2], [-3, 3]], dtype)
+    wavfile.write(tmp_path / "x.wav", 2000, frames)
+    found = read_wav(tmp_path / "x.wav", 0)
+    assert found.in_mv
+    assert (found.rate_hz, found.lead) == (2000, "channel 0")
+    assert np.array_equal(found.samples, frames[:, 0], equal_nan=True)
+    assert read_wav(tmp_path / "x.wav", 0, Adc(100)).samples.tolist() == [50, MISSING, -300]
+    with pytest.raises(es.BadInput, match=r"2 channels; ask for one of 0 \.\. 1"):
+        read_wav(tmp_path / "x.wav")
+    data = (tmp_path / "x.wav").read_bytes()
+    for cut in (47, len(data) - 3):
+        (tmp_path / "x.wav").write_bytes(data[:cut])
+        with pytest.raises(es.BadInput, match=r"x\.wav: not a whole"):
+            read_wav(tmp_path / "x.wav", 0)
+
+
+def test_an_extensible_wav_of_floats_is_one_too(tmp_path: Path) -> None:
+    guid = bytes.fromhex("0300000000001000800000aa00389b71")
+    form = (b"\xfe\xff\1\0" + (2000).to_bytes(4, "little") + (8000).to_bytes(4, "little")
+            + b"\4\0\x20\0\x16\0\x20\0\0\0\0\0" + guid)
+    data = np.array([0.25, -1], "<f4").tobytes()
+    body = (b"WAVEfmt " + len(form).to_bytes(4, "little") + form
+            + b"data" + len(data).to_bytes(4, "little") + data)
+    (tmp_path / "x.wav").write_bytes(b"RIFF" + len(body).to_bytes(4, "little") + body)
+    assert read_wav(tmp_path / "x.wav").samples.tolist() == [0.25, -1]
 
 
 def test_heart_sounds_are_read_whole(data_root: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import io
+import os
 import sys
 from typing import Annotated, Any
 
@@ -13,7 +14,18 @@ from typer.core import TyperGroup
 from edgesparse import __version__
 from edgesparse.cli import convert, demo, doctor, inspect, profile, run, score, stream, verify
 from edgesparse.cli.console import fail, say
-from edgesparse.errors import EdgeSparseError
+from edgesparse.cli.remarks import refused
+from edgesparse.errors import EdgeSparseError, UnsupportedModel
+
+PIPE_CLOSED = 141
+"""As a shell says of a program that SIGPIPE ended: 128 + 13."""
+
+
+def leave_pipe() -> None:
+    """What is still to be written goes nowhere, so that nothing complains at the exit."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
 
 
 class Commands(TyperGroup):
@@ -22,12 +34,16 @@ class Commands(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
+        except UnsupportedModel as error:
+            fail(refused(error.model, error.issues))
+            raise typer.Exit(error.exit_code) from error
         except EdgeSparseError as error:
             fail(str(error))
             raise typer.Exit(error.exit_code) from error
         except OSError as error:
             if error.errno == errno.EPIPE:  # `edgesparse ... | head`: nobody reads any more
-                raise
+                leave_pipe()
+                raise typer.Exit(PIPE_CLOSED) from error
             where = f"{error.filename}: " if error.filename else ""
             fail(f"{where}{error.strerror or error}")
             raise typer.Exit(2) from error
@@ -70,4 +86,11 @@ def main() -> None:
     for output in (sys.stdout, sys.stderr):
         if isinstance(output, io.TextIOWrapper):
             output.reconfigure(errors="replace")  # a terminal without our characters shows "?"
-    app()
+    try:
+        app()
+    finally:
+        try:
+            sys.stdout.flush()
+        except BrokenPipeError:
+            leave_pipe()
+            sys.exit(PIPE_CLOSED)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
+import os
+import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -17,13 +20,32 @@ from rich.text import Text
 Cell = str | int | float | Text | None
 GAP = 2
 """Spaces between columns."""
+HANG = 4
+"""Further lines of a broken one are indented by so much more."""
+ERROR = "error: "
 NARROWEST = 12
 """Characters the first column keeps, whatever the others need."""
 
 
+class _Output(Console):
+    """A closed pipe is the same error here as where JSON is written."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
+
+
 def stdout() -> Console:
     """Made anew each time: the streams may have been redirected meanwhile."""
-    return Console(highlight=False, emoji=False, markup=False)
+    return _Output(highlight=False, emoji=False, markup=False)
+
+
+def shows_braille(console: Console) -> bool:
+    """Whether its encoding has the characters of a picture."""
+    try:
+        "\N{BRAILLE PATTERN DOTS-1}".encode(console.encoding)
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True
 
 
 def stderr() -> Console:
@@ -40,10 +62,33 @@ def say(line: str = "", style: str = "") -> None:
     stdout().print(Text(printable(line), style), soft_wrap=True)
 
 
+def note(line: str, style: str = "") -> None:
+    """As say(), broken between words where it is longer than the terminal is wide."""
+    console = stdout()
+    say(wrapped(line, console.width) if console.is_terminal else line, style)
+
+
+def wrapped(text: str, width: int) -> str:
+    """Each line of `text` in lines of at most `width`, but for longer words; all but the first
+    are indented by what the first is, and more."""
+    return "\n".join(
+        textwrap.fill(
+            line, max(width, NARROWEST), subsequent_indent=" " * (_indent(line) + HANG),
+            break_long_words=False, break_on_hyphens=False)
+        for line in text.split("\n"))
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip(" "))
+
+
 def fail(message: str) -> None:
     """An error; its first word is red where there is colour."""
-    stderr().print(
-        Text.assemble(("error: ", "bold red"), printable(message)), soft_wrap=True)
+    console = stderr()
+    text = f"{ERROR}{printable(message)}"
+    if console.is_terminal:
+        text = wrapped(text, console.width)
+    console.print(Text.assemble((ERROR, "bold red"), text[len(ERROR) :]), soft_wrap=True)
 
 
 def emit(data: Any) -> None:
@@ -121,7 +166,7 @@ def amount(number: int) -> str:
 
 
 def percent(part: float) -> str:
-    return f"{100 * part:.0f}%"
+    return f"{100 * part:.1f} %"
 
 
 def shape(dims: Iterable[int]) -> str:

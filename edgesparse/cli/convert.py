@@ -8,13 +8,23 @@ from typing import Annotated, Any
 import typer
 
 from edgesparse.cli.budget_view import budget_json, show_budget
-from edgesparse.cli.console import amount, emit, fail, percent, say, stderr, table
+from edgesparse.cli.console import (
+    amount,
+    emit,
+    fail,
+    note,
+    percent,
+    say,
+    stderr,
+    table,
+)
 from edgesparse.cli.files import check_writable
 from edgesparse.cli.layers import io_text, layer_json, layer_table, plan_json, totals
 from edgesparse.cli.names import short_names
 from edgesparse.cli.npu_view import npu_json, show_npu
+from edgesparse.cli.remarks import notes, refusals
 from edgesparse.cli.stream_option import show_stream, stream_json, stream_options
-from edgesparse.convert import Conversion, Options, check, convert_model, read_file
+from edgesparse.convert import Conversion, Options, convert_model, find_issues, read_file
 from edgesparse.errors import BadInput
 from edgesparse.files import write_whole
 from edgesparse.footprint import model_cost
@@ -25,7 +35,8 @@ from edgesparse.passes.pipeline import CANONICAL, INT8
 from edgesparse.profiling.budget import check_target, judge, parse_budget
 from edgesparse.quantize.report import QuantReport
 from edgesparse.quantize.samples import load_calibration
-from edgesparse.target import load_target
+from edgesparse.target import load_target, target_names
+from edgesparse.wording import counted
 
 PASSES = tuple(dict.fromkeys(run.__name__ for run in (*CANONICAL, *INT8)))
 
@@ -34,7 +45,10 @@ def convert(
     model: Annotated[Path, typer.Argument(help="A .tflite file.")],
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="The plan to write.")] = None,
-    target: Annotated[str, typer.Option(help="What the plan is made for.")] = "host",
+    target: Annotated[str, typer.Option(
+            metavar="|".join(target_names()),
+            help="What the plan is made for: the limits it is checked against, and on esn-* a "
+            "program for the emulated NPU. Every plan also runs on the portable core.")] = "host",
     calibrate: Annotated[
         Path | None,
         typer.Option(
@@ -112,16 +126,16 @@ def convert(
 
 
 def _check(model: Path, as_json: bool) -> None:
-    issues = check(model)
+    issues = find_issues(model)
     if as_json:
-        emit({"model": str(model), "unsupported": list(issues)})
+        emit({"model": str(model), "unsupported": [str(issue) for issue in issues]})
     elif not issues:
         say(f"{model}: everything in it is supported; a float model needs --calibrate to convert")
     if issues:
         if not as_json:
-            fail(f"{model}: {len(issues)} unsupported part{'s' if len(issues) > 1 else ''}")
-            for issue in issues:
-                say(f"  {issue}")
+            fail(f"{model}: {counted(len(issues), 'unsupported part')}")
+            for line in refusals(issues):
+                note(f"  {line}")
         raise typer.Exit(2)
 
 
@@ -157,7 +171,8 @@ def _show(result: Conversion, model: Path, output: Path) -> None:
     for what, ios in (("in ", plan.inputs), ("out", plan.outputs)):
         for io in ios:
             say(f"{what} {io_text(io)}")
-    show_stream(plan.model.stream, result.notes)
+    show_stream(
+        plan.model.stream, notes(result.notes, [node.name for node in result.graph.nodes]))
     show_npu(plan)
     say()
     layer_table(plan.layers)
@@ -165,11 +180,11 @@ def _show(result: Conversion, model: Path, output: Path) -> None:
     names = short_names([layer.name for layer in plan.layers])
     for name, reason in zip(names, result.reasons):
         if reason:
-            say(f"{name}: {reason}")
+            note(f"{name}: stored as {reason}")
     for step, rate in result.zero_rates.items():
-        say(f"{names[step]}: {percent(rate)} of its products meet a zero in the calibration data")
+        note(f"{names[step]}: {percent(rate)} of its products meet a zero in the calibration data")
     for line in result.npu.report if result.npu else ():
-        say(f"NPU: {line}")
+        note(f"NPU: {line}")
     say()
     if result.quantization is not None:
         _show_quantization(result.quantization)
@@ -194,7 +209,7 @@ def _show_quantization(report: QuantReport) -> None:
     table(
         ("layer", "operator", "SQNR dB>", "max error>", "saturated>"),
         [[name, layer.operator, f"{layer.sqnr_db:.1f}", f"{layer.max_error:.3g}",
-          f"{100 * layer.saturated:.2f}%"] for name, layer in zip(names, report.layers)],
+          f"{100 * layer.saturated:.2f} %"] for name, layer in zip(names, report.layers)],
         f"int8 against float over {report.samples} calibration inputs")
     for out in report.outputs:
         say(f"output {out.output}, before any softmax: {out.sqnr_db:.1f} dB")

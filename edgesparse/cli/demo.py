@@ -8,11 +8,22 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from edgesparse.cli.console import amount, emit, percent, progress, say, stderr, stdout, table
+from edgesparse.cli.console import (
+    amount,
+    emit,
+    percent,
+    progress,
+    say,
+    shows_braille,
+    stderr,
+    stdout,
+    table,
+)
 from edgesparse.cli.files import check_writable
 from edgesparse.cli.layers import totals
 from edgesparse.demo.ecg import (
     SAMPLE_RATE_HZ,
+    TRAINED_NOTE,
     EcgResult,
     chunk_count,
     packaged_plan,
@@ -20,7 +31,7 @@ from edgesparse.demo.ecg import (
     read_recording,
     run_ecg,
 )
-from edgesparse.demo.ecg_picture import STYLES, draw_picture, liveliest, terminal_strip
+from edgesparse.demo.ecg_picture import STYLES, draw_picture, in_ascii, liveliest, terminal_strip
 from edgesparse.files import write_whole
 from edgesparse.streaming.beats import ECG360_CLASSES as CLASSES
 
@@ -68,8 +79,10 @@ def ecg(
         length = min(STRIP_S * SAMPLE_RATE_HZ, len(recording.lead_mv))
         start = liveliest(result.beats, len(recording.lead_mv), length)
         say()
-        stdout().print(terminal_strip(recording.lead_mv, result.beats, start, length, STRIP_WIDTH),
-                       crop=False, no_wrap=True)
+        strip = terminal_strip(recording.lead_mv, result.beats, start, length, STRIP_WIDTH)
+        console = stdout()
+        console.print(strip if shows_braille(console) else in_ascii(strip),
+                      crop=False, no_wrap=True)
     if picture is not None:
         say(f"picture: {picture}")
 
@@ -86,7 +99,7 @@ def _show(result: EcgResult) -> None:
     layers = totals(result.plan.layers)
     say(_title(result), "bold")
     if result.recording.trained:
-        say("The network was trained on this record: this says nothing about new people.")
+        say(TRAINED_NOTE)
     say("Not a medical device.", "bold")
     say()
     minutes = result.recording.seconds / 60

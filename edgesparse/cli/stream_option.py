@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
 
-from edgesparse.cli.console import say
+from edgesparse.cli.console import note
 from edgesparse.errors import BadInput
 from edgesparse.plan.stream_model import Stream, StreamMode
 from edgesparse.streaming.plan import StreamOptions
+from edgesparse.wording import counted
 
 AUTO = "auto"
 """All of it from the model."""
@@ -26,11 +27,13 @@ def stream_options(text: str | None) -> StreamOptions | None:
     names = [f.name for f in fields(StreamOptions)]
     values: dict[str, Any] = {}
     for part in text.split(","):
-        name, equals, value = part.partition("=")
-        if name not in names or not equals or name in values:
+        name, equals, value = (piece.strip() for piece in part.partition("="))
+        if name in values:
+            raise BadInput(f"--stream {text}: {name} is given twice; give it once")
+        if name not in names or not equals:
             raise BadInput(
-                f"--stream {text}: {part!r} is not understood; {AUTO}, or name=value with each "
-                f"of {', '.join(names)} at most once is allowed")
+                f"--stream {text}: {part.strip()!r} is not understood; {AUTO}, or name=value with "
+                f"each of {', '.join(names)} at most once is allowed")
         values[name] = _value(text, name, value)
     return StreamOptions(**values)
 
@@ -66,19 +69,23 @@ def show_stream(table: Stream | None, notes: Sequence[str] = ()) -> None:
     """How a plan streams, what was chosen, what stopped reuse; or what it keeps from run to run."""
     if table is not None:
         _show_table(table)
-    for note in notes:
-        say(f"  {note}")
+    for line in notes:
+        note(f"  {line}")
 
 
 def _show_table(table: Stream) -> None:
     late = f" from its column {table.exact} on" if table.exact else ""
-    exact = f"equal to every window of {table.window} columns computed anew"
+    exact = f"equal to every window of {counted(table.window, 'column')} computed anew"
     if table.mode is StreamMode.CONTINUOUS:
         exact = f"equal to a run over the whole record{late}"
     rate = f" at {table.rate_mhz / 1000:g} Hz" if table.rate_mhz else ""
-    wait = "to a beat's report" if table.beats is not None else "to its run"
-    say(f"stream {table.mode.name.lower()}, {exact}; a run takes {table.hop} columns, "
-        f"{_samples_per_run(table)} samples{rate}; at most {table.delay} samples {wait}")
+    wait = "a beat's report" if table.beats is not None else "its run"
+    delay = f"at most {counted(table.delay, 'sample')} to {wait}"
+    if not table.delay:
+        delay = "each sample is in a run at once"
+    note(f"stream {table.mode.name.lower()}, {exact}; a run takes "
+         f"{counted(table.hop, 'column')}, {counted(_samples_per_run(table), 'sample')}{rate}; "
+         f"{delay}")
 
 
 def _samples_per_run(table: Stream) -> int:

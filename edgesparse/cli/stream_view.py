@@ -12,9 +12,9 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from edgesparse.cli.console import printable
+from edgesparse.cli.console import printable, shows_braille
 from edgesparse.demo.ecg import Beats
-from edgesparse.demo.ecg_picture import STYLES, draw_strip
+from edgesparse.demo.ecg_picture import STYLES, draw_strip, in_ascii
 from edgesparse.graph.ir import Array
 from edgesparse.signals.signal import MISSING
 from edgesparse.streaming.beats import ECG360_CLASSES
@@ -39,6 +39,7 @@ class LiveView:
     def __init__(self, console: Console, replay: Replay, name: str) -> None:
         self.replay = replay
         self.name = printable(name)
+        self.braille = shows_braille(console)
         self.width = max(20, min(console.width - 1, WIDEST))
         self._trace = np.zeros(0, np.int16)
         self._last = 0  # the newest sample that was not missing
@@ -82,8 +83,9 @@ class LiveView:
         p50, p99, worst = (1000 * t for t in summary.latency_s or (0.0, 0.0, 0.0))
         lines = [Text(f"{self.name}  {self._end / rate:,.1f} s", "bold")]
         if len(self._trace):
-            lines.append(draw_strip(
-                self._trace, self._marks(), self._end - len(self._trace), rate, self.width))
+            strip = draw_strip(
+                self._trace, self._marks(), self._end - len(self._trace), rate, self.width)
+            lines.append(strip if self.braille else in_ascii(strip))
         lines += [
             Text.assemble("beats   ", beats, f"   {per_minute:.0f} a minute" if per_minute else ""),
             Text.assemble("signal  ", (state.name.lower(), "green" if ok else "bold red"),

@@ -6,6 +6,7 @@ ADC samples go in; the front end, the network and the beat decoder run in the C 
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -39,6 +40,7 @@ TRAINED_ON = frozenset((
 ))
 """Records of the MIT-BIH Arrhythmia Database; demos/ecg/MODEL_CARD.md."""
 PACKAGED = "208"
+TRAINED_NOTE = "The network was trained on this record: this says nothing about new people."
 GET_EXTRA = "pip install 'edgesparse[ecg]'"
 
 
@@ -88,7 +90,8 @@ def read_recording(folder: Path, name: str) -> Recording:
     signal = read_record(folder / name)
     if signal.rate_hz != SAMPLE_RATE_HZ:
         raise BadInput(f"record {folder / name}: {signal.rate_hz:g} Hz; 360 Hz is needed")
-    return Recording(signal, name, f"lead {signal.lead}", name in TRAINED_ON)
+    record = Path(name).name.removesuffix(".hea")
+    return Recording(signal, record, f"lead {signal.lead}", record in TRAINED_ON)
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,6 +139,14 @@ class EcgResult:
     def headroom(self) -> float:
         """Signal time over time used."""
         return self.recording.seconds / self.total_seconds
+
+
+def is_packaged(plan: Plan) -> bool:
+    """Whether a plan was made from one of the networks that come with the package."""
+    digest = plan.model.source_sha256
+    return digest is not None and any(
+        hashlib.sha256(path.read_bytes()).digest() == digest
+        for path in files("edgesparse.demo").iterdir() if path.name.endswith(".tflite"))
 
 
 def packaged_plan(units: float = 200.0, target: str = "host") -> Plan:

@@ -25,6 +25,8 @@ MAX_ROWS = 60
 BRAILLE = 0x2800
 DOTS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]])
 """Bit of each dot of a braille character: 4 rows, 2 columns."""
+ASCII = " '.|"
+"""Nothing, the upper half, the lower half, both."""
 
 
 def liveliest(beats: Beats, samples: int, length: int) -> int:
@@ -77,6 +79,16 @@ def draw_strip(part: Array, beats: Beats, start: int, rate_hz: float, width: int
         for cell, style in zip(row, styles):
             out.append(chr(BRAILLE + int(cell)), style)
     return out.append("\n" + _times(start, length, width, rate_hz), "dim")
+
+
+def in_ascii(strip: Text) -> Text:
+    """A strip for a terminal without braille: of each character, whether its halves have dots."""
+    upper, lower = int(DOTS[:2].sum()), int(DOTS[2:].sum())
+    shown = {BRAILLE + cell: ASCII[bool(cell & upper) + 2 * bool(cell & lower)]
+             for cell in range(256)}
+    out = strip.copy()
+    out.plain = strip.plain.translate(shown)
+    return out
 
 
 def _times(start: int, length: int, width: int, rate_hz: float) -> str:

@@ -95,6 +95,7 @@ class NativeResult(NamedTuple):
 
 
 NO_GOLDEN: int = lib.ES_ERR_NO_GOLDEN
+ENDED: int = lib.ES_ERR_ENDED
 RUN: int = lib.ES_RESULT_RUN
 BEAT: int = lib.ES_RESULT_BEAT
 

