@@ -299,7 +299,7 @@ def _show_signal(summary: Summary, feed: Feed) -> None:
     say(f"signal  {states}")
     saturated = summary.signal.get("saturated", 0.0)
     if feed.adc_assumed and saturated > LONG_SATURATED * summary.seconds:
-        say("        saturated so long: are --gain and --baseline (the ADC value at 0 mV) right?",
+        say("        so saturated: are --gain and --baseline (the ADC value at 0 mV) right?",
             "yellow")
 
 
