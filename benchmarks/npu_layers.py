@@ -1,6 +1,6 @@
 """What the NPU benchmarks share: a layer of a model by itself on the NPU, and its counters.
 
-Cycles are emulated (docs/NPU.md), energy is an estimate with the constants below; neither is
+Cycles are emulated (docs/NPU.md), energy is an estimate from constants; neither is
 measured on a device.
 """
 
@@ -20,6 +20,7 @@ from edgesparse.npu.lower import lower_npu
 from edgesparse.npu.options import NpuOptions
 from edgesparse.plan import model as pm
 from edgesparse.plan.interpret import Interpreter
+from edgesparse.profiling.energy import EnergyModel, energy_of
 from edgesparse.runtime.npu import Counters, NpuKnobs, NpuMachine
 from edgesparse.sparsity.formats import Format, decode_weights
 from edgesparse.target import NpuConfig, load_target
@@ -27,9 +28,6 @@ from npu_run import machine_of
 from plan_builder import PlanBuilder
 
 ROOT = Path(__file__).resolve().parent.parent
-MAC_PJ, SRAM_PJ, DRAM_PJ, FLASH_PJ = 0.3, 1.25, 162.5, 162.5
-"""pJ per int8 MAC and per byte: Horowitz, ISSCC 2014, 45 nm (8 KB SRAM, low end of DRAM). Flash
-is an assumption: no figure to cite was found."""
 
 
 def npu_of(target: str) -> NpuConfig:
@@ -131,9 +129,6 @@ def counted(
     return total
 
 
-def picojoules(c: Counters, flash: float = FLASH_PJ) -> float:
-    """An estimate: products, and every byte that moved."""
-    return (MAC_PJ * (c["mac_issued"] - c["mac_gated"])
-            + SRAM_PJ * (c["sram_rd_bytes"] + c["sram_wr_bytes"])
-            + flash * c["dma_flash_rd_bytes"]
-            + DRAM_PJ * (c["dma_dram_rd_bytes"] + c["dma_dram_wr_bytes"]))
+def picojoules(c: Counters) -> float:
+    """An estimate with the constants of edgesparse/profiling/energy.py."""
+    return energy_of(c, EnergyModel()).total
