@@ -35,7 +35,8 @@ extern void qemu_plugin_register_vcpu_insn_exec_cb(struct qemu_plugin_insn *,
 extern void
 qemu_plugin_register_vcpu_insn_exec_inline(struct qemu_plugin_insn *, int op,
                                            void *counter, uint64_t by);
-extern void qemu_plugin_register_atexit_cb(uint64_t id, when_done *, void *user);
+extern void qemu_plugin_register_atexit_cb(uint64_t id, when_done *,
+                                           void *user);
 
 #define EXPORT __attribute__((visibility("default")))
 EXPORT int qemu_plugin_version = 1;

@@ -149,20 +149,26 @@ static void run_row_block(mac_run *run, es_weight_iter *it)
     es_dot_row_block(&run->job, first, it);
 }
 
-/* DENSE without the iterator, which costs as much as 100 products a row. */
+/* DENSE without the iterator, which costs as much as 100 products a row. Rows
+ * go into the tile as long as the lanes take them and it has room; then all are
+ * multiplied at once. */
 static void run_dense(mac_run *run, const es_row_group *group)
 {
-    uint32_t cols = run->mac->weights.cols;
+    uint32_t cols = run->mac->weights.cols, i = 0;
     const int8_t *w = group->values.data;
-    for (uint32_t i = 0; i < group->row_count; i++, w += cols) {
-        uint32_t row = group->first_row + i;
-        if (!es_lane_takes(run->x, channel_of(run, row))) {
-            continue;
-        }
+    while (i < group->row_count) {
         if (run->tile.channels == ES_TILE_CHANNELS) {
             flush(run);
         }
-        es_dot_row(&run->job, add_row(run, row), w, 0, cols);
+        uint32_t first = run->tile.channels, from = i;
+        while (i < group->row_count && run->tile.channels < ES_TILE_CHANNELS &&
+               es_lane_takes(run->x, channel_of(run, group->first_row + i))) {
+            add_row(run, group->first_row + i++);
+        }
+        es_dot_rows(&run->job, first, i - from, w + (size_t)from * cols, cols);
+        if (i == from) { /* not taken */
+            i++;
+        }
     }
 }
 

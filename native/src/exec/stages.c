@@ -1,7 +1,7 @@
 /* Elementwise stages, PLAN_FORMAT.md section 4, on a part of a tile in place.
  *
  * Sums stay inside int32 by I-42 and I-43 unless a comment says otherwise. */
-#include "exec/exec.h"
+#include "exec/kernels.h"
 #include "elementwise.h"
 
 /* Parameter lists have one entry per channel, or one. */
@@ -12,6 +12,11 @@ static uint32_t entry(uint32_t count, uint32_t channel)
 
 static void requant(const es_stage *stage, const es_part *part)
 {
+#define ES_REQUANT_KERNEL(name)                                                \
+    if (name(stage, part)) {                                                   \
+        return;                                                                \
+    }
+#include "exec/exec_kernels.inc"
     for (uint32_t r = part->from; r < part->to; r++) {
         uint32_t channel = part->tile->channel[r] - part->first_channel;
         int32_t multiplier =

@@ -1,6 +1,6 @@
 /* One step: its passes over the columns, and the way of a tile through a
  * branch. */
-#include "exec/exec.h"
+#include "exec/kernels.h"
 #include "es_assert.h"
 #include "elementwise.h"
 #include "plan/crc32.h"
@@ -65,13 +65,23 @@ static void store(const es_exec *x, const es_part *part)
 {
     const es_writer *output = &x->lane.output;
     const es_tile *tile = part->tile;
+    int8_t *column[ES_TILE_COLUMNS];
     for (uint32_t p = 0; p < tile->columns; p++) {
-        int8_t *column =
+        column[p] =
             output->base + es_column_at(&output->map, (int32_t)tile->column[p]);
-        for (uint32_t r = part->from; r < part->to; r++) {
-            uint32_t channel = tile->channel[r] - part->first_channel;
-            column[es_channel_at(&output->map, channel)] =
-                (int8_t)tile->value[p][r];
+    }
+    if (output->map.place->layout == ES_LAYOUT_NWC) {
+#define ES_STORE_KERNEL(name)                                                  \
+    if (name(part, column)) {                                                  \
+        return;                                                                \
+    }
+#include "exec/exec_kernels.inc"
+    }
+    for (uint32_t r = part->from; r < part->to; r++) {
+        uint32_t channel = tile->channel[r] - part->first_channel;
+        ptrdiff_t at = es_channel_at(&output->map, channel);
+        for (uint32_t p = 0; p < tile->columns; p++) {
+            column[p][at] = (int8_t)tile->value[p][r];
         }
     }
 }

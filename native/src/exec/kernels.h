@@ -1,0 +1,24 @@
+/* The kinds of kernels that exec_kernels.inc lists. */
+#ifndef ES_KERNELS_H
+#define ES_KERNELS_H
+
+#include "exec/dot.h"
+
+/* es_dot_row for `rows` rows of `cols` weights, one after another, whole. */
+typedef bool es_dot_rows_kernel(const es_dot_job *job, uint32_t r,
+                                uint32_t rows, const int8_t *w, uint32_t cols);
+/* Tile rows r, r + 1, ... += a batch, where there is one convolution group. */
+typedef bool es_dot_batch_kernel(const es_dot_job *job, uint32_t r,
+                                 const es_batch *batch);
+/* A Requant on a part, in place. */
+typedef bool es_requant_kernel(const es_stage *stage, const es_part *part);
+/* A part to where its columns' first channels stand, one byte a channel. */
+typedef bool es_store_kernel(const es_part *part, int8_t *const *column);
+
+#define ES_DOT_ROWS_KERNEL(name)  es_dot_rows_kernel name;
+#define ES_DOT_BATCH_KERNEL(name) es_dot_batch_kernel name;
+#define ES_REQUANT_KERNEL(name)   es_requant_kernel name;
+#define ES_STORE_KERNEL(name)     es_store_kernel name;
+#include "exec/exec_kernels.inc"
+
+#endif /* ES_KERNELS_H */
