@@ -1,4 +1,4 @@
-/* Scaling to int8 with SMMULR, and bytes to their places. */
+/* Scaling to int8 with SMMULR. */
 #include "exec/dsp.h"
 #include "exec/kernels.h"
 #include "fixedpoint.h"
@@ -8,35 +8,55 @@
  * from what is negative; the zero point is added before the shift. */
 enum { MOST_RIGHT = 20 };
 
-static bool all_small(const es_tile *tile, uint32_t r)
+/* What all columns of a channel are scaled with. */
+typedef struct scaling {
+    int32_t multiplier, add, low, high;
+    int right;
+} scaling;
+
+/* The sign bit of the result: |v| >= 2^30. */
+static inline uint32_t too_large(int32_t v)
 {
-    uint32_t top = 0;
-    for (uint32_t p = 0; p < tile->columns; p++) {
-        uint32_t v = (uint32_t)tile->value[p][r];
-        top |= v ^ v << 1;
-    }
-    return top >> 31 == 0;
+    return (uint32_t)v ^ (uint32_t)v << 1;
 }
 
-static void row(const es_stage *stage, es_tile *tile, uint32_t r,
+static inline int32_t scaled(const scaling *by, int32_t v, bool full)
+{
+    v = es_dsp_smmulr(2 * v, by->multiplier);
+    v = (v + (v >> 31) + by->add) >> by->right;
+    return full ? es_dsp_to_int8(v) : es_clamp(v, by->low, by->high);
+}
+
+/* value[p * ES_TILE_CHANNELS] of each column in place, as the words of the
+ * format have it. */
+static __attribute__((noinline)) void row_slowly(const es_stage *stage,
+                                                 int32_t *value,
+                                                 uint32_t columns,
+                                                 int32_t multiplier, int shift)
+{
+    for (uint32_t p = 0; p < columns; p++, value += ES_TILE_CHANNELS) {
+        int32_t v =
+            stage->zero_point + es_mbqm_double(*value, multiplier, shift);
+        *value = es_clamp(v, stage->qmin, stage->qmax);
+    }
+}
+
+static void row(const es_stage *stage, int32_t *value, uint32_t columns,
                 int32_t multiplier, int shift)
 {
-    int32_t zero_point = stage->zero_point;
-    int32_t low = stage->qmin, high = stage->qmax;
-    if (shift > -1 || shift < -MOST_RIGHT || !all_small(tile, r)) {
-        for (uint32_t p = 0; p < tile->columns; p++) {
-            int32_t v = zero_point +
-                        es_mbqm_double(tile->value[p][r], multiplier, shift);
-            tile->value[p][r] = es_clamp(v, low, high);
-        }
+    uint32_t large = 0;
+    for (uint32_t p = 0; p < columns; p++) {
+        large |= too_large(value[p * ES_TILE_CHANNELS]);
+    }
+    if (shift > -1 || shift < -MOST_RIGHT || large >> 31) {
+        row_slowly(stage, value, columns, multiplier, shift);
         return;
     }
-    int32_t add = zero_point * (1 << -shift) + (1 << (-shift - 1));
-    bool full = low == INT8_MIN && high == INT8_MAX;
-    for (uint32_t p = 0; p < tile->columns; p++) {
-        int32_t v = es_dsp_smmulr(2 * tile->value[p][r], multiplier);
-        v = (v + (v >> 31) + add) >> -shift;
-        tile->value[p][r] = full ? es_dsp_to_int8(v) : es_clamp(v, low, high);
+    scaling by = {multiplier,
+                  stage->zero_point * (1 << -shift) + (1 << (-shift - 1)),
+                  stage->qmin, stage->qmax, -shift};
+    for (uint32_t p = 0; p < columns; p++, value += ES_TILE_CHANNELS) {
+        *value = scaled(&by, *value, false);
     }
 }
 
@@ -49,20 +69,63 @@ bool es_requant__dsp(const es_stage *stage, const es_part *part)
     bool each = stage->multiplier.count > 1, shifts = stage->shift.count > 1;
     for (uint32_t r = part->from; r < part->to; r++) {
         uint32_t channel = tile->channel[r] - part->first_channel;
-        row(stage, tile, r, stage->multiplier.data[each ? channel : 0],
+        row(stage, &tile->value[0][r], tile->columns,
+            stage->multiplier.data[each ? channel : 0],
             stage->shift.data[shifts ? channel : 0]);
     }
     return true;
 }
 
-bool es_store__dsp(const es_part *part, int8_t *const *column)
+/* Tile rows to their places; written out for one and for four columns. */
+static inline void finish(const es_finish *to, es_tile *tile, uint32_t columns,
+                          bool full)
 {
-    const es_tile *tile = part->tile;
-    for (uint32_t p = 0; p < tile->columns; p++) {
-        int8_t *to = column[p] - part->first_channel;
-        for (uint32_t r = part->from; r < part->to; r++) {
-            to[tile->channel[r]] = (int8_t)tile->value[p][r];
+    const es_stage *stage = &to->stage;
+    const int32_t *multiplier = stage->multiplier.data;
+    const int8_t *shift = stage->shift.data;
+    const uint32_t each = stage->multiplier.count > 1;
+    const uint32_t shifts = stage->shift.count > 1;
+    const int32_t zero_point = stage->zero_point;
+    int8_t *column[ES_TILE_COLUMNS];
+    memcpy(column, to->column, sizeof column);
+    scaling by = {0, 0, stage->qmin, stage->qmax, 0};
+    const uint16_t *channel = tile->channel, *end = channel + tile->channels;
+    for (int32_t *value = tile->value[0]; channel != end; value++) {
+        uint32_t at = *channel++, large = 0;
+        int32_t v[ES_TILE_COLUMNS];
+        by.multiplier = multiplier[each * at];
+        by.right = -shift[shifts * at];
+        for (uint32_t p = 0; p < columns; p++) {
+            v[p] = value[p * ES_TILE_CHANNELS];
+            large |= too_large(v[p]);
         }
+        if ((uint32_t)(by.right - 1) >= MOST_RIGHT || large >> 31) {
+            row_slowly(stage, value, columns, by.multiplier, -by.right);
+            for (uint32_t p = 0; p < columns; p++) {
+                column[p][at] = (int8_t)value[p * ES_TILE_CHANNELS];
+            }
+            continue;
+        }
+        by.add = (2 * zero_point + 1) * (1 << (by.right - 1));
+        for (uint32_t p = 0; p < columns; p++) {
+            column[p][at] = (int8_t)scaled(&by, v[p], full);
+        }
+    }
+}
+
+bool es_finish__dsp(const es_finish *to, es_tile *tile)
+{
+    const es_stage *stage = &to->stage;
+    bool full = stage->qmin == INT8_MIN && stage->qmax == INT8_MAX;
+    if (stage->rounding != ES_ROUND_DOUBLE) {
+        return false;
+    }
+    if (tile->columns == ES_TILE_COLUMNS && full) {
+        finish(to, tile, ES_TILE_COLUMNS, true);
+    } else if (tile->columns == 1) {
+        finish(to, tile, 1, false);
+    } else {
+        finish(to, tile, tile->columns, false);
     }
     return true;
 }

@@ -12,13 +12,13 @@ typedef bool es_dot_batch_kernel(const es_dot_job *job, uint32_t r,
                                  const es_batch *batch);
 /* A Requant on a part, in place. */
 typedef bool es_requant_kernel(const es_stage *stage, const es_part *part);
-/* A part to where its columns' first channels stand, one byte a channel. */
-typedef bool es_store_kernel(const es_part *part, int8_t *const *column);
+/* The same, from the tile to where its columns' first channels stand. */
+typedef bool es_finish_kernel(const es_finish *finish, es_tile *tile);
 
 #define ES_DOT_ROWS_KERNEL(name)  es_dot_rows_kernel name;
 #define ES_DOT_BATCH_KERNEL(name) es_dot_batch_kernel name;
 #define ES_REQUANT_KERNEL(name)   es_requant_kernel name;
-#define ES_STORE_KERNEL(name)     es_store_kernel name;
+#define ES_FINISH_KERNEL(name)    es_finish_kernel name;
 #include "exec/exec_kernels.inc"
 
 #endif /* ES_KERNELS_H */

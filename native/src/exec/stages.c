@@ -10,7 +10,7 @@ static uint32_t entry(uint32_t count, uint32_t channel)
     return count > 1 ? channel : 0;
 }
 
-static void requant(const es_stage *stage, const es_part *part)
+void es_requant(const es_stage *stage, const es_part *part)
 {
 #define ES_REQUANT_KERNEL(name)                                                \
     if (name(stage, part)) {                                                   \
@@ -105,7 +105,7 @@ void es_stages_apply(const es_exec *x, const es_part *part, uint32_t begin,
         es_stage_view(&x->lane.branch, i, &stage);
         switch (stage.kind) {
         case ES_STAGE_REQUANT:
-            requant(&stage, part);
+            es_requant(&stage, part);
             break;
         case ES_STAGE_CLAMP:
             clamp(&stage, part);

@@ -65,23 +65,45 @@ static void store(const es_exec *x, const es_part *part)
 {
     const es_writer *output = &x->lane.output;
     const es_tile *tile = part->tile;
-    int8_t *column[ES_TILE_COLUMNS];
     for (uint32_t p = 0; p < tile->columns; p++) {
-        column[p] =
+        int8_t *column =
             output->base + es_column_at(&output->map, (int32_t)tile->column[p]);
+        for (uint32_t r = part->from; r < part->to; r++) {
+            uint32_t channel = tile->channel[r] - part->first_channel;
+            column[es_channel_at(&output->map, channel)] =
+                (int8_t)tile->value[p][r];
+        }
     }
-    if (output->map.place->layout == ES_LAYOUT_NWC) {
-#define ES_STORE_KERNEL(name)                                                  \
-    if (name(part, column)) {                                                  \
+}
+
+bool es_finish_begin(const es_exec *x, const es_tile *tile, es_finish *finish)
+{
+    const es_lane *lane = &x->lane;
+    const es_map *map = &lane->output.map;
+    if (x->collect || x->step.branches.count != 1 || lane->level_count ||
+        lane->branch.stages.count != 1 || map->place->layout != ES_LAYOUT_NWC) {
+        return false;
+    }
+    es_stage_view(&lane->branch, 0, &finish->stage);
+    for (uint32_t p = 0; p < tile->columns; p++) {
+        finish->column[p] =
+            lane->output.base + es_column_at(map, (int32_t)tile->column[p]);
+    }
+    return finish->stage.kind == ES_STAGE_REQUANT;
+}
+
+void es_finish_tile(const es_finish *finish, es_tile *tile)
+{
+#define ES_FINISH_KERNEL(name)                                                 \
+    if (name(finish, tile)) {                                                  \
         return;                                                                \
     }
 #include "exec/exec_kernels.inc"
-    }
-    for (uint32_t r = part->from; r < part->to; r++) {
-        uint32_t channel = tile->channel[r] - part->first_channel;
-        ptrdiff_t at = es_channel_at(&output->map, channel);
-        for (uint32_t p = 0; p < tile->columns; p++) {
-            column[p][at] = (int8_t)tile->value[p][r];
+    es_part all = {tile, 0, tile->channels, 0};
+    es_requant(&finish->stage, &all);
+    for (uint32_t p = 0; p < tile->columns; p++) {
+        for (uint32_t r = 0; r < tile->channels; r++) {
+            finish->column[p][tile->channel[r]] = (int8_t)tile->value[p][r];
         }
     }
 }
