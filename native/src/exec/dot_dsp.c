@@ -12,6 +12,11 @@
 /* The loops below take all 14 registers there are; compilers, left to
  * themselves, keep pointers in memory: 1.7 instructions a product, here 1.3. */
 
+/* The counter of turns shares a register, and waits on the stack meanwhile. */
+#define TURNS(body)                                                            \
+    "1:\n\tpush {%[xo]}\n\t" body                                              \
+    "pop {%[xo]}\n\tsubs %[xo], %[xo], #1\n\tbne 1b\n\t"
+
 /* Two rows and two patches: 20 instructions for 16 products. */
 #define TWO_BY_TWO_WORDS                                                       \
     "ldr %[wo], [%[w0]], #4\n\tldr %[vo], [%[w1]], #4\n\t"                     \
@@ -29,12 +34,12 @@
 #define TWO_BY_TWO(repeat)                                                     \
     __asm volatile(                                                            \
         repeat                                                                 \
-        : [a] "+r"(a), [b] "+r"(b), [c] "+r"(c), [d] "+r"(d), [w0] "+r"(w0),   \
-          [w1] "+r"(w1), [x0] "+r"(x0), [x1] "+r"(x1), [we] "=&r"(we),         \
-          [wo] "=&r"(wo), [ve] "=&r"(ve), [vo] "=&r"(vo), [xe] "=&r"(xe),      \
-          [xo] "=&r"(xo)                                                       \
+        : [a] "+&r"(a), [b] "+&r"(b), [c] "+&r"(c), [d] "+&r"(d),              \
+          [w0] "+&r"(w0), [w1] "+&r"(w1), [x0] "+&r"(x0), [x1] "+&r"(x1),      \
+          [we] "=&r"(we), [wo] "=&r"(wo), [ve] "=&r"(ve), [vo] "=&r"(vo),      \
+          [xe] "=&r"(xe), [xo] "+&r"(turns)                                    \
         :                                                                      \
-        : "memory")
+        : "memory", "cc")
 
 /* Two rows of n weights, two patches. */
 static void two_by_two(const int8_t *w0, const int8_t *w1, const int8_t *x0,
@@ -42,15 +47,16 @@ static void two_by_two(const int8_t *w0, const int8_t *w1, const int8_t *x0,
                        int32_t *right)
 {
     int32_t a = left[0], b = left[1], c = right[0], d = right[1];
-    uint32_t we, wo, ve, vo, xe, xo;
-    for (; n >= 16; n -= 16) {
-        TWO_BY_TWO(TWO_BY_TWO_WORDS TWO_BY_TWO_WORDS TWO_BY_TWO_WORDS
-                       TWO_BY_TWO_WORDS);
+    uint32_t we, wo, ve, vo, xe, turns = n / 16;
+    if (turns > 0) {
+        TWO_BY_TWO(TURNS(TWO_BY_TWO_WORDS TWO_BY_TWO_WORDS TWO_BY_TWO_WORDS
+                             TWO_BY_TWO_WORDS));
     }
-    for (; n >= 4; n -= 4) {
-        TWO_BY_TWO(TWO_BY_TWO_WORDS);
+    turns = n / 4 % 4;
+    if (turns > 0) {
+        TWO_BY_TWO(TURNS(TWO_BY_TWO_WORDS));
     }
-    for (uint32_t i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < n % 4; i++) {
         a += w0[i] * x0[i];
         b += w1[i] * x0[i];
         c += w0[i] * x1[i];
@@ -72,13 +78,13 @@ static void two_by_two(const int8_t *w0, const int8_t *w1, const int8_t *x0,
         "w0", "a") ONE_ROW("w1", "b") ONE_ROW("w2", "c") ONE_ROW("w3", "d")
 
 #define FOUR_BY_ONE(repeat)                                                    \
-    __asm volatile(                                                            \
-        repeat                                                                 \
-        : [a] "+r"(a), [b] "+r"(b), [c] "+r"(c), [d] "+r"(d), [w0] "+r"(w),    \
-          [w1] "+r"(w1), [w2] "+r"(w2), [w3] "+r"(w3), [x] "+r"(x),            \
-          [e] "=&r"(e), [o] "=&r"(o), [xe] "=&r"(xe), [xo] "=&r"(xo)           \
-        :                                                                      \
-        : "memory")
+    __asm volatile(repeat                                                      \
+                   : [a] "+&r"(a), [b] "+&r"(b), [c] "+&r"(c), [d] "+&r"(d),   \
+                     [w0] "+&r"(w), [w1] "+&r"(w1), [w2] "+&r"(w2),            \
+                     [w3] "+&r"(w3), [x] "+&r"(x), [e] "=&r"(e), [o] "=&r"(o), \
+                     [xe] "=&r"(xe), [xo] "+&r"(turns)                         \
+                   :                                                           \
+                   : "memory", "cc")
 
 /* Four rows, `cols` weights apart, one patch. */
 static void four_by_one(const int8_t *w, uint32_t cols, const int8_t *x,
@@ -86,15 +92,16 @@ static void four_by_one(const int8_t *w, uint32_t cols, const int8_t *x,
 {
     int32_t a = value[0], b = value[1], c = value[2], d = value[3];
     const int8_t *w1 = w + cols, *w2 = w1 + cols, *w3 = w2 + cols;
-    uint32_t e, o, xe, xo, n = cols;
-    for (; n >= 16; n -= 16) {
-        FOUR_BY_ONE(FOUR_BY_ONE_WORDS FOUR_BY_ONE_WORDS FOUR_BY_ONE_WORDS
-                        FOUR_BY_ONE_WORDS);
+    uint32_t e, o, xe, turns = cols / 16;
+    if (turns > 0) {
+        FOUR_BY_ONE(TURNS(FOUR_BY_ONE_WORDS FOUR_BY_ONE_WORDS FOUR_BY_ONE_WORDS
+                              FOUR_BY_ONE_WORDS));
     }
-    for (; n >= 4; n -= 4) {
-        FOUR_BY_ONE(FOUR_BY_ONE_WORDS);
+    turns = cols / 4 % 4;
+    if (turns > 0) {
+        FOUR_BY_ONE(TURNS(FOUR_BY_ONE_WORDS));
     }
-    for (uint32_t i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < cols % 4; i++) {
         a += w[i] * x[i];
         b += w1[i] * x[i];
         c += w2[i] * x[i];
@@ -144,8 +151,10 @@ static void two_columns(const int8_t *w, uint32_t rows, uint32_t cols,
 
 /* ---- depthwise rows: taps stand a pitch apart ---- */
 
-static void taps_of_four(const es_dot_job *job, uint32_t r, const int8_t *w,
-                         uint32_t taps, uint32_t start)
+static __attribute__((noinline)) void taps_of_four(const es_dot_job *job,
+                                                   uint32_t r, const int8_t *w,
+                                                   uint32_t taps,
+                                                   uint32_t start)
 {
     int32_t(*value)[ES_TILE_CHANNELS] = job->tile->value;
     const int8_t *x0 = job->x[0] + start, *x1 = job->x[1] + start;

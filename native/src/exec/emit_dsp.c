@@ -95,6 +95,7 @@ static inline void finish(const es_finish *to, es_tile *tile, uint32_t columns,
         int32_t v[ES_TILE_COLUMNS];
         by.multiplier = multiplier[each * at];
         by.right = -shift[shifts * at];
+#pragma GCC unroll 4
         for (uint32_t p = 0; p < columns; p++) {
             v[p] = value[p * ES_TILE_CHANNELS];
             large |= too_large(v[p]);
@@ -107,6 +108,7 @@ static inline void finish(const es_finish *to, es_tile *tile, uint32_t columns,
             continue;
         }
         by.add = (2 * zero_point + 1) * (1 << (by.right - 1));
+#pragma GCC unroll 4
         for (uint32_t p = 0; p < columns; p++) {
             column[p][at] = (int8_t)scaled(&by, v[p], full);
         }
