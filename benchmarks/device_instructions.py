@@ -157,14 +157,18 @@ def samples() -> Array:
     return made
 
 
-def stream_plan(hop: int = HOP) -> Plan:
-    options = StreamOptions(hop=hop, frontend="ecg360", beats=True)
-    return convert_model(ECG, options=Options(stream=options)).plan
+def target_of(cpu: str) -> str:
+    return "cortex-m55" if cpu == "cortex-m55" else "cortex-m4"
+
+
+def stream_plan(cpu: str) -> Plan:
+    options = StreamOptions(hop=HOP, frontend="ecg360", beats=True)
+    return convert_model(ECG, target_of(cpu), Options(stream=options)).plan
 
 
 def stream_hop(cpu: str, *, functions: bool = False) -> Counted:
     """The second half of the pushes of one hop: the stream is full by then."""
-    found = count(cpu, stream_plan(), samples().tobytes(), chunk=HOP, functions=functions)
+    found = count(cpu, stream_plan(cpu), samples().tobytes(), chunk=HOP, functions=functions)
     return Counted(found.regions[len(found.regions) // 2:], found.functions, found.outputs)
 
 
@@ -187,7 +191,8 @@ def main() -> None:
             if name == "ecg":
                 found = stream_hop(cpu, functions=args.functions)
             else:
-                plan = convert_model(args.data_root / f"{MODELS[name]}.tflite").plan
+                plan = convert_model(
+                    args.data_root / f"{MODELS[name]}.tflite", target_of(cpu)).plan
                 found = checked(cpu, plan, functions=args.functions)
             rows.append((name, cpu, f"{found.regions[-1]:,}", f"{max(found.regions):,}"))
             if args.functions:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -31,10 +32,12 @@ class WeightPolicy:
     bias_form: pm.BiasForm
 
 
-def by_bytes(node: Node, stats: WeightStats, w: Array) -> Decision:
-    """The encodings of CPUs."""
+def by_bytes(
+    node: Node, stats: WeightStats, w: Array, only: tuple[str, ...] = ()
+) -> Decision:
+    """The encodings of CPUs; `only`: names of those that may be taken, empty: any."""
     if not _is_grouped(node):
-        return choose(stats, w)
+        return choose(stats, w, only)
     decision = choose(stats, w, only=("dense",))
     if stats.zero_fraction < MIN_SAVING:
         return decision
@@ -59,7 +62,9 @@ def in_lanes(lanes: int, cost: Cost) -> WeightPolicy:
 def policy_of(target: Target) -> WeightPolicy:
     """Of a target with an NPU: the cost is what comes from flash, or the steps if they are more."""
     if target.npu is None:
-        return PORTABLE
+        if not target.encodings:
+            return PORTABLE
+        return WeightPolicy(partial(by_bytes, only=target.encodings), pm.BiasForm.FOLDED)
     flash = target.npu.flash_cycles / target.npu.flash_bytes
     return in_lanes(target.npu.lanes, flash_or_steps(flash))
 

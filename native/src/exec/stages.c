@@ -80,6 +80,13 @@ static void with_operand(const es_exec *x, const es_stage *stage,
         column_at[p] = es_column_at(&operand.map,
                                     place->columns > 1 ? (int32_t)column : 0);
     }
+    if (stage->kind == ES_STAGE_ADD && place->layout == ES_LAYOUT_NWC) {
+#define ES_ADD_KERNEL(name)                                                    \
+    if (name(stage, part, operand.base, column_at, place->channels > 1)) {     \
+        return;                                                                \
+    }
+#include "exec/exec_kernels.inc"
+    }
     for (uint32_t r = part->from; r < part->to; r++) {
         uint32_t channel = part->tile->channel[r] - part->first_channel;
         const int8_t *at =
