@@ -91,8 +91,9 @@ static inline void finish(const es_finish *to, es_tile *tile, uint32_t columns,
     const es_stage *stage = &to->stage;
     const int32_t *multiplier = stage->multiplier.data;
     const int8_t *shift = stage->shift.data;
-    const uint32_t each = stage->multiplier.count > 1;
-    const uint32_t shifts = stage->shift.count > 1;
+    uint32_t each = stage->multiplier.count > 1 ? ~0U : 0; /* masks of at */
+    uint32_t shifts = stage->shift.count > 1 ? ~0U : 0;
+    __asm("" : "+r"(each), "+r"(shifts)); /* and not two cases of everything */
     const int32_t zero_point = stage->zero_point;
     int8_t *column[ES_TILE_COLUMNS];
     memcpy(column, to->column, sizeof column);
@@ -101,8 +102,8 @@ static inline void finish(const es_finish *to, es_tile *tile, uint32_t columns,
     for (int32_t *value = tile->value[0]; channel != end; value++) {
         uint32_t at = *channel++, large = 0;
         int32_t v[ES_TILE_COLUMNS];
-        by.multiplier = multiplier[each * at];
-        by.right = -shift[shifts * at];
+        by.multiplier = multiplier[each & at];
+        by.right = -shift[shifts & at];
 #pragma GCC unroll 4
         for (uint32_t p = 0; p < columns; p++) {
             v[p] = value[p * ES_TILE_CHANNELS];
