@@ -10,6 +10,7 @@ outputs of every run are compared with the same plan in the portable core on thi
 from __future__ import annotations
 
 import argparse
+import json
 import re
 import shutil
 import struct
@@ -142,6 +143,8 @@ def checked(cpu: str, plan: Plan, *, functions: bool = False) -> Counted:
     """Two runs; SystemExit when their outputs are not those of the portable core here."""
     given = inputs_of(plan)
     found = count(cpu, plan, b"".join(x.tobytes() for x in given), functions=functions)
+    if len(set(found.regions)) != 1:
+        raise SystemExit(f"{cpu}: equal runs, but {found.regions} instructions")
     session = Session(plan)
     session.run(given[0] if len(given) == 1 else given)
     if found.outputs != fnv(2 * b"".join(y.tobytes() for y in session.native.outputs)):
@@ -180,10 +183,11 @@ def show_functions(name: str, found: Counted) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--data-root", type=Path, required=True)
+    parser.add_argument("--data-root", type=Path, default=ROOT.parent / "shared")
     parser.add_argument("--cpu", choices=BOARDS, action="append", help="default: M4 and M55")
     parser.add_argument("--model", choices=[*MODELS, "ecg"], action="append", help="default: all")
     parser.add_argument("--functions", action="store_true", help="where they go, to stderr")
+    parser.add_argument("--json", action="store_true", help="a line for each model and core")
     args = parser.parse_args()
     rows = []
     for name in args.model or [*MODELS, "ecg"]:
@@ -194,10 +198,16 @@ def main() -> None:
                 plan = convert_model(
                     args.data_root / f"{MODELS[name]}.tflite", target_of(cpu)).plan
                 found = checked(cpu, plan, functions=args.functions)
-            rows.append((name, cpu, f"{found.regions[-1]:,}", f"{max(found.regions):,}"))
+            rows.append((name, cpu, found.regions[-1], max(found.regions)))
             if args.functions:
                 show_functions(name, found)
-    print(markdown(("model", "core", "last run or hop", "most"), rows))
+    if args.json:
+        for row in rows:
+            print(json.dumps(dict(zip(("model", "cpu", "last", "most"), row))))
+        return
+    print(markdown(
+        ("model", "core", "last run or hop", "most"),
+        [(name, cpu, f"{last:,}", f"{most:,}") for name, cpu, last, most in rows]))
 
 
 if __name__ == "__main__":

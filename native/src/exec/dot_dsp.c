@@ -7,6 +7,9 @@
 #include "exec/dsp.h"
 #include "exec/kernels.h"
 
+/* Loops that need all registers are functions of their own. */
+#define ALONE static __attribute__((noinline))
+
 /* ---- dense rows ---- */
 
 /* The loops below take all 14 registers there are; compilers, left to
@@ -126,8 +129,8 @@ static int32_t one_by_one(const int8_t *w, const int8_t *x, uint32_t n,
 }
 
 /* All rows of one patch. */
-static void one_column(const int8_t *w, uint32_t rows, uint32_t cols,
-                       const int8_t *x, int32_t *value)
+ALONE void one_column(const int8_t *w, uint32_t rows, uint32_t cols,
+                      const int8_t *x, int32_t *value)
 {
     for (; rows >= 4; rows -= 4, w += 4 * cols, value += 4) {
         four_by_one(w, cols, x, value);
@@ -137,8 +140,8 @@ static void one_column(const int8_t *w, uint32_t rows, uint32_t cols,
     }
 }
 
-static void two_columns(const int8_t *w, uint32_t rows, uint32_t cols,
-                        const int8_t *const *x, int32_t *left, int32_t *right)
+ALONE void two_columns(const int8_t *w, uint32_t rows, uint32_t cols,
+                       const int8_t *const *x, int32_t *left, int32_t *right)
 {
     for (; rows >= 2; rows -= 2, w += 2 * cols, left += 2, right += 2) {
         two_by_two(w, w + cols, x[0], x[1], cols, left, right);
@@ -151,26 +154,25 @@ static void two_columns(const int8_t *w, uint32_t rows, uint32_t cols,
 
 /* ---- depthwise rows: taps stand a pitch apart ---- */
 
-static __attribute__((noinline)) void taps_of_four(const es_dot_job *job,
-                                                   uint32_t r, const int8_t *w,
-                                                   uint32_t taps,
-                                                   uint32_t start)
+ALONE void taps_of_four(const es_dot_job *job, uint32_t r, const int8_t *w,
+                        uint32_t taps, uint32_t start)
 {
-    int32_t(*value)[ES_TILE_CHANNELS] = job->tile->value;
+    int32_t *value = &job->tile->value[0][r];
     const int8_t *x0 = job->x[0] + start, *x1 = job->x[1] + start;
     const int8_t *x2 = job->x[2] + start, *x3 = job->x[3] + start;
     const int8_t *end = w + taps;
-    int32_t a = value[0][r], b = value[1][r], c = value[2][r], d = value[3][r];
-    uint32_t from = 0, pitch = job->pitch;
-    while (w != end) {
+    int32_t a = value[0], b = value[ES_TILE_CHANNELS];
+    int32_t c = value[2 * ES_TILE_CHANNELS], d = value[3 * ES_TILE_CHANNELS];
+    const uint32_t pitch = job->pitch;
+    for (uint32_t from = 0; w != end; from += pitch) {
         int32_t weight = *w++;
         a += weight * x0[from];
         b += weight * x1[from];
         c += weight * x2[from];
         d += weight * x3[from];
-        from += pitch;
     }
-    value[0][r] = a, value[1][r] = b, value[2][r] = c, value[3][r] = d;
+    value[0] = a, value[ES_TILE_CHANNELS] = b;
+    value[2 * ES_TILE_CHANNELS] = c, value[3 * ES_TILE_CHANNELS] = d;
 }
 
 static void taps_of_one(const es_dot_job *job, uint32_t p, uint32_t r,
@@ -184,8 +186,8 @@ static void taps_of_one(const es_dot_job *job, uint32_t p, uint32_t r,
     job->tile->value[p][r] = sum;
 }
 
-static void depthwise(const es_dot_job *job, uint32_t r, uint32_t rows,
-                      const int8_t *w, uint32_t taps)
+ALONE void depthwise(const es_dot_job *job, uint32_t r, uint32_t rows,
+                     const int8_t *w, uint32_t taps)
 {
     const es_tile *tile = job->tile;
     for (; rows > 0; rows--, r++, w += taps) {

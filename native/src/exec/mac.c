@@ -127,17 +127,19 @@ static void flush(mac_run *run)
 /* Give stored rows places in the tile, starting from their biases. */
 static void add_rows(mac_run *run, uint32_t row, uint32_t count)
 {
+    const es_u16s *order = &run->mac->weights.row_order;
     es_tile *tile = &run->tile;
-    int32_t *value = &tile->value[0][tile->channels];
-    ES_ASSERT(tile->channels + count <= ES_TILE_CHANNELS);
-    for (uint32_t i = 0; i < count; i++) {
-        uint32_t channel = channel_of(run, row + i);
-        tile->channel[tile->channels++] = (uint16_t)channel;
-        value[i] = run->mac->bias.data[channel];
+    uint32_t first = tile->channels;
+    ES_ASSERT(first + count <= ES_TILE_CHANNELS);
+    for (uint32_t r = first; r < first + count; r++, row++) {
+        uint32_t channel = order->data ? order->data[row] : row;
+        int32_t bias = run->mac->bias.data[channel];
+        tile->channel[r] = (uint16_t)channel;
+        for (uint32_t p = 0; p < ES_TILE_COLUMNS; p++) { /* cheaper than few */
+            tile->value[p][r] = bias;
+        }
     }
-    for (uint32_t p = 1; p < tile->columns; p++) {
-        memcpy(value + p * ES_TILE_CHANNELS, value, count * sizeof *value);
-    }
+    tile->channels = first + count;
 }
 
 /* ---- row groups ---- */
