@@ -131,7 +131,7 @@ static es_stage make_requant(void)
     stage.kind = ES_STAGE_REQUANT;
     stage.zero_point = byte();
     stage.qmin = below(2) ? INT8_MIN : stage.zero_point;
-    stage.qmax = below(2) ? INT8_MAX : 127 - 1;
+    stage.qmax = below(2) || stage.zero_point > 99 ? INT8_MAX : 100;
     stage.multiplier.data = multipliers;
     stage.shift.data = shifts;
     stage.multiplier.count = stage.shift.count = count;
