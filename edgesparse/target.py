@@ -58,6 +58,7 @@ class Target:
     flash_bytes  what plan and code may take, 0: not limited
     ram_bytes    what the arena may take, 0: not limited
     npu          its emulated NPU, section [npu]; None: it has none
+    encodings    of weights, those that have kernels there; empty: any
     """
 
     name: str
@@ -66,6 +67,7 @@ class Target:
     flash_bytes: int
     ram_bytes: int
     npu: NpuConfig | None = None
+    encodings: tuple[str, ...] = ()
 
 
 @cache
@@ -82,5 +84,7 @@ def load_target(name: str) -> Target:
     text = (files("edgesparse") / "targets" / f"{name}.toml").read_text(encoding="utf-8")
     values = tomllib.loads(text)
     npu = values.pop("npu", None)
+    encodings = tuple(values.pop("encodings", ()))
     return Target(
-        name=name, npu=NpuConfig(id=values["config"], **npu) if npu else None, **values)
+        name=name, npu=NpuConfig(id=values["config"], **npu) if npu else None,
+        encodings=encodings, **values)

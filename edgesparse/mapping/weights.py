@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -37,11 +38,13 @@ class WeightPolicy:
     bias_form: pm.BiasForm
 
 
-def by_bytes(node: Node, stats: WeightStats, w: Array, columns: int) -> Decision:
-    """The encodings of CPUs."""
+def by_bytes(
+    node: Node, stats: WeightStats, w: Array, columns: int, only: tuple[str, ...] = ()
+) -> Decision:
+    """The encodings of CPUs; `only`: names of those that may be taken, empty: any."""
     del columns
     if not _is_grouped(node):
-        return choose(stats, w)
+        return choose(stats, w, only)
     decision = choose(stats, w, only=("dense",))
     if stats.zero_fraction < MIN_SAVING:
         return decision
@@ -68,7 +71,9 @@ def policy_of(target: Target, resident: bool = False) -> WeightPolicy:
     """Of a target with an NPU: the cost is what comes from flash, or the steps if they are more;
     with resident weights the code that comes from flash, and the steps."""
     if target.npu is None:
-        return PORTABLE
+        if not target.encodings:
+            return PORTABLE
+        return WeightPolicy(partial(by_bytes, only=target.encodings), pm.BiasForm.FOLDED)
     cost, even = npu_cost(target.npu, resident)
     return in_lanes(target.npu.lanes, cost, even)
 

@@ -1,5 +1,5 @@
 /* Rows of weights, stored in any way, times inputs that stand apart. */
-#include "exec/dot.h"
+#include "exec/kernels.h"
 
 /* int32, not int16 as in dot_side_by_side.c: with int16, compilers put vectors
  * together from single bytes, which is slower than no vector. */
@@ -64,6 +64,19 @@ void es_dot_row(const es_dot_job *job, uint32_t r, const int8_t *w,
         w += n;
         col += n;
         cols -= n;
+    }
+}
+
+void es_dot_rows(const es_dot_job *job, uint32_t r, uint32_t rows,
+                 const int8_t *w, uint32_t cols)
+{
+#define ES_DOT_ROWS_KERNEL(name)                                               \
+    if (name(job, r, rows, w, cols)) {                                         \
+        return;                                                                \
+    }
+#include "exec/exec_kernels.inc"
+    for (uint32_t i = 0; i < rows; i++, w += cols) {
+        es_dot_row(job, r + i, w, 0, cols);
     }
 }
 
@@ -152,6 +165,11 @@ static void dot_row_of_batch(const es_dot_job *job, uint32_t r, const int8_t *w,
 
 static void dot_batch(const es_dot_job *job, uint32_t r, const es_batch *batch)
 {
+#define ES_DOT_BATCH_KERNEL(name)                                              \
+    if (name(job, r, batch)) {                                                 \
+        return;                                                                \
+    }
+#include "exec/exec_kernels.inc"
     if (batch->rows == 4 && batch->row_stride == 1) {
         for (uint32_t p = 0; p < job->tile->columns; p++) {
             dot_fours(batch, job->x[p], job->zero, &job->tile->value[p][r]);

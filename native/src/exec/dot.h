@@ -20,6 +20,10 @@ typedef struct es_dot_job {
 void es_dot_row(const es_dot_job *job, uint32_t r, const int8_t *w,
                 uint32_t col, uint32_t cols);
 
+/* The same for `rows` whole rows, tile rows r, r + 1, ... */
+void es_dot_rows(const es_dot_job *job, uint32_t r, uint32_t rows,
+                 const int8_t *w, uint32_t cols);
+
 /* Tile rows r, r + 1, ... += what is stored of the iterator's row block. */
 void es_dot_row_block(const es_dot_job *job, uint32_t r, es_weight_iter *it);
 

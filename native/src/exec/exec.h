@@ -89,6 +89,18 @@ void es_emit(es_exec *x, es_tile *tile);
  * or with 0 out of the source. */
 void es_lane_emit(es_exec *x, const es_part *part, uint32_t level);
 
+/* What most steps do with a tile, prepared once for many: a branch that has all
+ * channels scales them and stores them channel by channel. */
+typedef struct es_finish {
+    es_stage stage; /* Requant */
+    int8_t *column[ES_TILE_COLUMNS];
+} es_finish;
+
+/* false: the values need es_emit. */
+bool es_finish_begin(const es_exec *x, const es_tile *tile, es_finish *finish);
+void es_finish_tile(const es_finish *finish, es_tile *tile);
+void es_requant(const es_stage *stage, const es_part *part);
+
 /* Stages [begin, end) of the lane's branch, all elementwise. */
 void es_stages_apply(const es_exec *x, const es_part *part, uint32_t begin,
                      uint32_t end);

@@ -99,6 +99,8 @@ typedef struct mac_run {
     const es_mac *mac;
     es_tile tile;
     es_dot_job job;
+    bool finishes; /* then no lane is asked */
+    es_finish finish;
 } mac_run;
 
 static uint32_t channel_of(const mac_run *run, uint32_t row)
@@ -107,24 +109,37 @@ static uint32_t channel_of(const mac_run *run, uint32_t row)
     return order->data ? order->data[row] : row;
 }
 
+static bool takes(const mac_run *run, uint32_t row)
+{
+    return run->finishes || es_lane_takes(run->x, channel_of(run, row));
+}
+
 static void flush(mac_run *run)
 {
-    if (run->tile.channels) {
+    if (run->tile.channels && run->finishes) {
+        es_finish_tile(&run->finish, &run->tile);
+    } else if (run->tile.channels) {
         es_emit(run->x, &run->tile);
     }
     run->tile.channels = 0;
 }
 
-/* Give a stored row a place in the tile, starting from its bias. */
-static uint32_t add_row(mac_run *run, uint32_t row)
+/* Give stored rows places in the tile, starting from their biases. */
+static void add_rows(mac_run *run, uint32_t row, uint32_t count)
 {
-    uint32_t channel = channel_of(run, row), r = run->tile.channels++;
-    ES_ASSERT(r < ES_TILE_CHANNELS);
-    run->tile.channel[r] = (uint16_t)channel;
-    for (uint32_t p = 0; p < run->tile.columns; p++) {
-        run->tile.value[p][r] = run->mac->bias.data[channel];
+    const es_u16s *order = &run->mac->weights.row_order;
+    es_tile *tile = &run->tile;
+    uint32_t first = tile->channels;
+    ES_ASSERT(first + count <= ES_TILE_CHANNELS);
+    for (uint32_t r = first; r < first + count; r++, row++) {
+        uint32_t channel = order->data ? order->data[row] : row;
+        int32_t bias = run->mac->bias.data[channel];
+        tile->channel[r] = (uint16_t)channel;
+        for (uint32_t p = 0; p < ES_TILE_COLUMNS; p++) { /* cheaper than few */
+            tile->value[p][r] = bias;
+        }
     }
-    return r;
+    tile->channels = first + count;
 }
 
 /* ---- row groups ---- */
@@ -134,7 +149,7 @@ static void run_row_block(mac_run *run, es_weight_iter *it)
     uint32_t row = it->group.first_row + it->row;
     bool taken = false;
     for (uint32_t i = 0; i < it->rows && !taken; i++) {
-        taken = es_lane_takes(run->x, channel_of(run, row + i));
+        taken = takes(run, row + i);
     }
     if (!taken) {
         return;
@@ -143,26 +158,36 @@ static void run_row_block(mac_run *run, es_weight_iter *it)
         flush(run);
     }
     uint32_t first = run->tile.channels;
-    for (uint32_t i = 0; i < it->rows; i++) {
-        add_row(run, row + i);
-    }
+    add_rows(run, row, it->rows);
     es_dot_row_block(&run->job, first, it);
 }
 
-/* DENSE without the iterator, which costs as much as 100 products a row. */
+/* DENSE without the iterator, which costs as much as 100 products a row. Rows
+ * go into the tile as long as the lanes take them and it has room, and are
+ * multiplied together. */
 static void run_dense(mac_run *run, const es_row_group *group)
 {
-    uint32_t cols = run->mac->weights.cols;
+    uint32_t cols = run->mac->weights.cols, from = 0;
     const int8_t *w = group->values.data;
-    for (uint32_t i = 0; i < group->row_count; i++, w += cols) {
-        uint32_t row = group->first_row + i;
-        if (!es_lane_takes(run->x, channel_of(run, row))) {
-            continue;
+    while (from < group->row_count) {
+        uint32_t row = group->first_row + from, count = 0;
+        uint32_t room = ES_TILE_CHANNELS - run->tile.channels;
+        uint32_t rest = group->row_count - from;
+        room = room < rest ? room : rest;
+        while (count < room && takes(run, row + count)) {
+            count++;
+        }
+        if (count > 0) {
+            uint32_t first = run->tile.channels;
+            add_rows(run, row, count);
+            es_dot_rows(&run->job, first, count, w + (size_t)from * cols, cols);
+        } else if (room > 0) {
+            count = 1; /* not taken */
         }
         if (run->tile.channels == ES_TILE_CHANNELS) {
             flush(run);
         }
-        es_dot_row(&run->job, add_row(run, row), w, 0, cols);
+        from += count;
     }
 }
 
@@ -184,6 +209,7 @@ void es_mac_columns(es_exec *x, const es_mac_source *source,
     run.job.group_rows = (uint32_t)g->rows / g->groups;
     run.job.group_channels = (uint32_t)g->in_c / g->groups;
     set_columns(x, source, columns, count, &run.job);
+    run.finishes = es_finish_begin(x, &run.tile, &run.finish);
     for (uint32_t i = 0; i < mac->weights.groups.count; i++) {
         es_weight_iter it;
         es_row_group_view(&mac->weights, i, &it.group); /* one copy */

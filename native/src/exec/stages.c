@@ -1,7 +1,7 @@
 /* Elementwise stages, PLAN_FORMAT.md section 4, on a part of a tile in place.
  *
  * Sums stay inside int32 by I-42 and I-43 unless a comment says otherwise. */
-#include "exec/exec.h"
+#include "exec/kernels.h"
 #include "elementwise.h"
 
 /* Parameter lists have one entry per channel, or one. */
@@ -10,8 +10,13 @@ static uint32_t entry(uint32_t count, uint32_t channel)
     return count > 1 ? channel : 0;
 }
 
-static void requant(const es_stage *stage, const es_part *part)
+void es_requant(const es_stage *stage, const es_part *part)
 {
+#define ES_REQUANT_KERNEL(name)                                                \
+    if (name(stage, part)) {                                                   \
+        return;                                                                \
+    }
+#include "exec/exec_kernels.inc"
     for (uint32_t r = part->from; r < part->to; r++) {
         uint32_t channel = part->tile->channel[r] - part->first_channel;
         int32_t multiplier =
@@ -75,6 +80,13 @@ static void with_operand(const es_exec *x, const es_stage *stage,
         column_at[p] = es_column_at(&operand.map,
                                     place->columns > 1 ? (int32_t)column : 0);
     }
+    if (stage->kind == ES_STAGE_ADD && place->layout == ES_LAYOUT_NWC) {
+#define ES_ADD_KERNEL(name)                                                    \
+    if (name(stage, part, operand.base, column_at, place->channels > 1)) {     \
+        return;                                                                \
+    }
+#include "exec/exec_kernels.inc"
+    }
     for (uint32_t r = part->from; r < part->to; r++) {
         uint32_t channel = part->tile->channel[r] - part->first_channel;
         const int8_t *at =
@@ -100,7 +112,7 @@ void es_stages_apply(const es_exec *x, const es_part *part, uint32_t begin,
         es_stage_view(&x->lane.branch, i, &stage);
         switch (stage.kind) {
         case ES_STAGE_REQUANT:
-            requant(&stage, part);
+            es_requant(&stage, part);
             break;
         case ES_STAGE_CLAMP:
             clamp(&stage, part);

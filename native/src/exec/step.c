@@ -1,6 +1,6 @@
 /* One step: its passes over the columns, and the way of a tile through a
  * branch. */
-#include "exec/exec.h"
+#include "exec/kernels.h"
 #include "es_assert.h"
 #include "elementwise.h"
 #include "plan/crc32.h"
@@ -72,6 +72,38 @@ static void store(const es_exec *x, const es_part *part)
             uint32_t channel = tile->channel[r] - part->first_channel;
             column[es_channel_at(&output->map, channel)] =
                 (int8_t)tile->value[p][r];
+        }
+    }
+}
+
+bool es_finish_begin(const es_exec *x, const es_tile *tile, es_finish *finish)
+{
+    const es_lane *lane = &x->lane;
+    const es_map *map = &lane->output.map;
+    if (x->collect || x->step.branches.count != 1 || lane->level_count ||
+        lane->branch.stages.count != 1 || map->place->layout != ES_LAYOUT_NWC) {
+        return false;
+    }
+    es_stage_view(&lane->branch, 0, &finish->stage);
+    for (uint32_t p = 0; p < tile->columns; p++) {
+        finish->column[p] =
+            lane->output.base + es_column_at(map, (int32_t)tile->column[p]);
+    }
+    return finish->stage.kind == ES_STAGE_REQUANT;
+}
+
+void es_finish_tile(const es_finish *finish, es_tile *tile)
+{
+#define ES_FINISH_KERNEL(name)                                                 \
+    if (name(finish, tile)) {                                                  \
+        return;                                                                \
+    }
+#include "exec/exec_kernels.inc"
+    es_part all = {tile, 0, tile->channels, 0};
+    es_requant(&finish->stage, &all);
+    for (uint32_t p = 0; p < tile->columns; p++) {
+        for (uint32_t r = 0; r < tile->channels; r++) {
+            finish->column[p][tile->channel[r]] = (int8_t)tile->value[p][r];
         }
     }
 }
