@@ -35,6 +35,7 @@ SIM = ROOT / "firmware_sim"
 ECG = ROOT / "edgesparse" / "demo" / "ecg_c48_4x1_75.tflite"
 HOP = 16
 """Samples at 360 Hz: 44 ms."""
+RUNS = 2
 
 MODELS = {
     "ad01": "models/mlperf/mlperf_ad01_int8",
@@ -95,20 +96,21 @@ def firmware(cpu: str) -> Path:
     return folder / "firmware_sim" / "measure"
 
 
-def blob(plan: Plan, given: bytes, chunk: int, runs: int) -> bytes:
+def blob(plan: Plan, given: bytes, chunk: int) -> bytes:
     """As firmware_sim/count/measure.c reads it."""
     padding = bytes(-len(plan.data) % 16)
-    return struct.pack("<4I", len(plan.data), len(given), chunk, runs) + plan.data + padding + given
+    return struct.pack("<4I", len(plan.data), len(given), chunk, RUNS) + plan.data + padding + given
 
 
-def count(cpu: str, plan: Plan, given: bytes, chunk: int = 0, runs: int = 2, *,
-          functions: bool = False) -> Counted:
-    """Instructions of `runs` runs on the same int8 inputs; with a chunk, of every push of so many
-    of the given int16 samples."""
+def count(
+    cpu: str, plan: Plan, given: bytes, chunk: int = 0, *, functions: bool = False
+) -> Counted:
+    """Instructions of two runs on the same int8 inputs; with a chunk, of every push of so many of
+    the given int16 samples."""
     board = BOARDS[cpu]
     with tempfile.TemporaryDirectory() as folder:
         data, out = Path(folder) / "blob", Path(folder) / "counts"
-        data.write_bytes(blob(plan, given, chunk, runs))
+        data.write_bytes(blob(plan, given, chunk))
         printed = command(
             "qemu-system-arm", "-M", board.machine, "-display", "none", "-monitor", "none",
             "-serial", "none", "-semihosting-config", "enable=on,target=native",
@@ -147,7 +149,7 @@ def checked(cpu: str, plan: Plan, *, functions: bool = False) -> Counted:
         raise SystemExit(f"{cpu}: equal runs, but {found.regions} instructions")
     session = Session(plan)
     session.run(given[0] if len(given) == 1 else given)
-    if found.outputs != fnv(2 * b"".join(y.tobytes() for y in session.native.outputs)):
+    if found.outputs != fnv(RUNS * b"".join(y.tobytes() for y in session.native.outputs)):
         raise SystemExit(f"{cpu}: the outputs differ from those of the portable core")
     return found
 
