@@ -100,8 +100,11 @@ static uint8_t sectors_to_keep(const es_store *store, survey *found)
             }
         }
     }
-    return (uint8_t)(1 << found->copy |
-                     (found->older ? 1 << found->older_sector : 0));
+    /* Where both are in one sector there is room to keep the newest too. */
+    uint32_t second = found->older && found->older_sector != found->copy
+                          ? found->older_sector
+                          : found->sector;
+    return (uint8_t)(1 << found->copy | 1 << second);
 }
 
 /* R2: the first record of a session goes to a sector that this session has
