@@ -409,6 +409,10 @@ static void cut_everywhere(const move *m)
             rehearse(m);
             check(act_and_cut(m, at), "a cut that did not come");
             start_up(0, false);
+            if (nor_below(&choice, 2)) {
+                act_cleanly(TEST, m->plan, 0);
+            }
+            start_up(0, false);
             start_up(4, false);
             start_up(0, false);
             install(5, true);
@@ -433,10 +437,11 @@ static void reset_and_cut(void)
 }
 
 /* Five installs: kept, kept, never confirmed, given up, kept. */
-static void cut_script(uint32_t unit, bool ecc)
+static void cut_script(uint32_t unit, bool ecc, bool pages)
 {
     start_world(unit, unit);
     now.flash.ecc = ecc;
+    now.flash.pages = pages;
     reset_and_cut();
     for (uint32_t i = 0; i < 5; i++) {
         sequence = i;
@@ -471,7 +476,7 @@ static move pick(void)
 {
     move m = {ACTS, nor_below(&choice, PLANS), nor_random(&choice) % 1024};
     const es_store *store = &now.store;
-    if (nor_below(&choice, 4) == 0) {
+    if (nor_below(&choice, 3) == 0) {
         m.act = nor_below(&choice, ACTS);
         if (m.act == MINIMUM && nor_below(&choice, 8) > 0) {
             m.act = BOOT;
@@ -500,6 +505,7 @@ static void random_sequence(uint64_t seed)
     bool any_tear = nor_below(&choice, 6) == 0;
     now.flash.tear = NOR_BY_BOOT;
     now.flash.ecc = nor_below(&choice, 2);
+    now.flash.pages = nor_below(&choice, 2);
     now.flash.stuck = nor_below(&choice, 8) == 0 ? 1000 : 0;
     start_up(3, any_tear);
     for (uint32_t i = 0; i < 40; i++) {
@@ -509,10 +515,11 @@ static void random_sequence(uint64_t seed)
             uint32_t operations = rehearse(&m);
             uint32_t at = UINT32_MAX;
             if (operations > 0 && nor_below(&choice, 5) == 0) {
-                /* Records are written last. */
-                at = nor_below(&choice, 2) ? nor_below(&choice, operations)
-                     : operations > 40 ? operations - 1 - nor_below(&choice, 40)
-                                       : operations - 1;
+                /* The end of a record, where it is nearly valid, more often. */
+                uint32_t last = operations < 3 ? operations : 3;
+                at = nor_below(&choice, 2)
+                         ? nor_below(&choice, operations)
+                         : operations - 1 - nor_below(&choice, last);
             }
             if (any_tear) {
                 now.flash.tear = nor_below(&choice, NOR_TEARS);
@@ -563,8 +570,9 @@ int main(int argc, char **argv)
     if (exhaustive) {
         for (uint32_t unit = 4; unit <= ES_STORE_WRITE_UNIT; unit *= 2) {
             choice = seed + unit;
-            cut_script(unit, false);
-            cut_script(unit, true);
+            cut_script(unit, false, false);
+            cut_script(unit, true, false);
+            cut_script(unit, false, true);
         }
     } else {
         for (sequence = 0; sequence < sequences; sequence++) {

@@ -108,18 +108,24 @@ static int nor_program(void *user, uint32_t address, const void *bytes,
         size > NOR_SIZE - address) {
         nor_forbidden("a program outside or across units");
     }
+    const nor_tear *tear = NULL;
     for (uint32_t i = 0; i < size; i += flash->unit) {
-        const nor_tear *tear = next(flash);
+        if (i == 0 || !flash->pages) {
+            tear = next(flash);
+        }
         if (!flash->erased[(address + i) / flash->unit]) {
             nor_forbidden("I6: a unit programmed that was not erased");
         }
         change(flash, address + i, (const uint8_t *)bytes + i, tear);
-        if (tear) {
+        if (tear && !flash->pages) {
             longjmp(nor_power_off, 1);
         }
         if (flash->stuck && nor_below(&flash->random, flash->stuck) == 0) {
             stick(flash, address + i);
         }
+    }
+    if (tear) {
+        longjmp(nor_power_off, 1);
     }
     return 0;
 }

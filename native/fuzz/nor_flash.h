@@ -1,5 +1,5 @@
 /* A simulated NOR flash that loses its power inside an operation, which is one
- * unit programmed or one sector erased.
+ * unit (or all units of a call) programmed or one sector erased.
  *
  * Nothing here is a device's: it is what a device is allowed to do at worst.
  * All of it is one plain struct, so a copy is a snapshot. */
@@ -39,11 +39,12 @@ typedef struct nor_flash {
     uint32_t operations, cut_at; /* counts up to it, then the power is off */
     nor_tear tear;
     uint32_t tears;
-    uint64_t random; /* what the flash does */
-    uint32_t boot;   /* another one after every reset */
+    uint64_t random;  /* what the flash does */
+    uint32_t boot;    /* another one after every reset */
     bool independent; /* each tear has a coin of its own, not each boot */
-    bool ecc;        /* torn units may give a read error */
-    uint32_t stuck;  /* one unit in so many keeps a wrong bit; 0: none */
+    bool pages;       /* a call of program is one operation, not each unit */
+    bool ecc;         /* torn units may give a read error */
+    uint32_t stuck;   /* one unit in so many keeps a wrong bit; 0: none */
 } nor_flash;
 
 extern jmp_buf nor_power_off;

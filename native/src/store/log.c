@@ -12,7 +12,7 @@ typedef struct survey {
     bool follows;           /* something stands behind it in its sector */
     /* R6: what a copy of the newest must not destroy. */
     bool copy_marked;
-    uint32_t copy, copy_seq;
+    uint32_t copy, copy_seq, oldest, oldest_seq;
     bool older, older_marked;
     uint32_t older_sector, older_seq;
 } survey;
@@ -52,13 +52,20 @@ static void find_newest(const es_store *store, survey *found)
     }
 }
 
-/* A record of the newest state: the one to stay is marked, or else the oldest.
- */
+/* A record of the newest state. The newest one with a mark must stay: half
+ * erased it could still look like the state that counts. Without a mark the
+ * oldest is the one that may have counted. */
 static void note_copy(survey *found, const es_record *record, uint32_t sector)
 {
+    if (es_record_newer(found->oldest_seq, record->body.seq)) {
+        found->oldest = sector;
+        found->oldest_seq = record->body.seq;
+    }
     if (record->marked > found->copy_marked ||
         (record->marked == found->copy_marked &&
-         es_record_newer(found->copy_seq, record->body.seq))) {
+         (record->marked
+              ? es_record_newer(record->body.seq, found->copy_seq)
+              : es_record_newer(found->copy_seq, record->body.seq)))) {
         found->copy_marked = record->marked;
         found->copy = sector;
         found->copy_seq = record->body.seq;
@@ -85,8 +92,8 @@ static uint8_t sectors_to_keep(const es_store *store, survey *found)
     if (found->marked || !ES_RULE(6)) {
         return (uint8_t)(1 << found->sector);
     }
-    found->copy = found->sector;
-    found->copy_seq = found->newest.seq;
+    found->copy = found->oldest = found->sector;
+    found->copy_seq = found->oldest_seq = found->newest.seq;
     for (uint32_t sector = 0; sector < ES_STORE_LOGS; sector++) {
         for (uint32_t index = 0; index < records_of(store); index++) {
             read_at(store, sector, index, &record);
@@ -100,10 +107,13 @@ static uint8_t sectors_to_keep(const es_store *store, survey *found)
             }
         }
     }
-    /* Where both are in one sector there is room to keep the newest too. */
-    uint32_t second = found->older && found->older_sector != found->copy
-                          ? found->older_sector
-                          : found->sector;
+    /* Where both are in one sector there is room for another copy. */
+    uint32_t second = found->sector;
+    if (found->older && found->older_sector != found->copy) {
+        second = found->older_sector;
+    } else if (found->oldest != found->copy) {
+        second = found->oldest;
+    }
     return (uint8_t)(1 << found->copy | 1 << second);
 }
 
