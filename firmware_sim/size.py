@@ -3,8 +3,8 @@
     python firmware_sim/size.py [--cpu cortex-m4] [--json] [--store]
 
 Builds firmware_sim/footprint.c with every public function as a root and --gc-sections, so the
-figure is the core's code and tables and the compiler helpers they call: no plan, no startup. --store measures
-the plan store (store.h) instead.
+figure is the core's code and tables and the compiler helpers they call: no plan, no startup.
+--store measures the plan store (store.h) instead.
 """
 
 from __future__ import annotations
