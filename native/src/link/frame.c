@@ -72,14 +72,15 @@ static void lose(es_link *link, uint32_t *counter, uint8_t byte)
 
 /* ---- COBS ---- */
 
-/* SMP's first two bytes hardly vary, and its length says where the frame ends:
- * what cannot be a message is left at once, so noise swallows little. */
+/* SMP's first two bytes hardly vary, groups are below 256, and the length says
+ * where the frame ends: what cannot be a message is left at once, so noise
+ * swallows little. */
 static bool put_cobs(es_link *link, uint8_t byte, uint8_t raw)
 {
     uint32_t at = link->frame.have;
 
-    if ((at == 0 && (byte & ~0x0Au) != 0) || (at == 1 && byte != 0) ||
-        at == link->frame.need) {
+    if ((at == 0 && (byte & ~0x0Au) != 0) ||
+        ((at == 1 || at == 4) && byte != 0) || at == link->frame.need) {
         lose(link, &link->stats.enc, raw);
         return false;
     }
