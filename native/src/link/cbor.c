@@ -251,7 +251,7 @@ static void put_head(es_cbor_out *out, uint8_t major, uint32_t value)
     if (!room(out, 1 + bytes)) {
         return;
     }
-    *out->at++ = (uint8_t)(major << 5 | info);
+    *out->at++ = (uint8_t)((uint32_t)major << 5 | info);
     while (bytes-- > 0) {
         *out->at++ = (uint8_t)(value >> (8 * bytes));
     }
