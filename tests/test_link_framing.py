@@ -119,8 +119,8 @@ def test_the_device_answers_in_the_framing_of_each_request() -> None:
 
 
 @pytest.mark.parametrize("noise", [
-    b"\x01", b"\x02\x0a", b"\x04", b"\x04\x14AAAA\n", b"\x06", b"\x06\x09", b"\x06\x09AA", b"boot\r\n",
-    b"\x06\x09//8AAAAA\n", b"\xff" * 300, b"\n\n", b"\x02\x0a\x05\x01",
+    b"\x01", b"\x02\x0a", b"\x04", b"\x04\x14AAAA\n", b"\x06", b"\x06\x09", b"\x06\x09AA",
+    b"boot\r\n", b"\x06\x09//8AAAAA\n", b"\xff" * 300, b"\n\n", b"\x02\x0a\x05\x01",
 ])
 @framings
 def test_noise_costs_one_frame_at_most(framing: Framing, noise: bytes) -> None:

@@ -139,6 +139,7 @@ static void feed(device *d, const uint8_t *bytes, size_t size)
         if (d->restart) {
             es_ram_images_reset(&d->images);
             start(d);
+            return; /* what the UART holds is lost */
         }
     }
 }
