@@ -49,6 +49,8 @@ def test_an_update_from_upload_to_confirm(framing: Framing) -> None:
         assert (image.hash, image.pending, image.confirmed) == (SHA, True, False)
         with pytest.raises(LinkRefused, match="only the plan that runs"):
             images.confirm(link, SHA)
+        with pytest.raises(LinkRefused, match="no plan with this hash"):
+            images.try_out(link, bytes(32))
         link.reset()
         assert images.images(link)[0].active
         with pytest.raises(LinkRefused, match="a trial needs both slots"):
@@ -100,7 +102,7 @@ def test_what_an_upload_has_to_say() -> None:
             ({"off": 0, "data": b"x", "len": 9}, 24),
             ({"off": 0, "data": b"x", "len": 9, "sha": bytes(31)}, 24),
             ({"off": 0, "data": b"x", "len": 1 << 20, "sha": SHA}, 30),
-            ({"off": 0, "data": b"xx", "len": 1, "sha": SHA}, 30),
+            ({"off": 0, "data": b"xx", "len": 1, "sha": SHA}, 31),
             ({"off": 0, "data": b"x", "len": 1, "sha": SHA}, 24)):
             with pytest.raises(LinkRefused) as caught:
                 link.request(command, entries)

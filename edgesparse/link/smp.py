@@ -57,11 +57,17 @@ SMP_CODES = {
     9: "corrupt", 10: "busy", 11: "access denied"}
 GROUP_CODES = {
     Group.IMAGE: {
-        5: "no plan with this hash", 12: "flash error", 20: "no offset given",
-        21: "no length given", 24: "the SHA-256 is missing or is not that of the bytes in flash",
-        27: "older than the oldest version allowed", 28: "a trial needs both slots; confirm or "
-        "reset first", 30: "larger than a slot", 31: "the plan does not fit this device",
-        32: "only the plan that runs can be confirmed"},
+        3: "the slot has no plan", 4: "the signature is missing or wrong",
+        8: "it has no plan with this hash", 12: "flash error",
+        14: "the slot runs until the next reset", 15: "the plan needs more RAM than there is",
+        20: "no offset given", 21: "no length given", 22: "a plan of another format version",
+        23: "not a plan, or damaged",
+        24: "the SHA-256 is missing or is not that of the bytes in flash",
+        25: "the plan is for another sample rate or number of channels",
+        27: "older than the oldest version allowed",
+        28: "a trial needs both slots; confirm or reset first",
+        29: "the plan was made for another target", 30: "larger than a slot",
+        31: "more bytes than announced", 32: "only the plan that runs can be confirmed"},
     Group.EDGESPARSE: {
         1: "no such stream, or the device was reset", 2: "samples before these are missing",
         3: "busy: a stream is open", 4: "no plan runs", 5: "a value or size is wrong",

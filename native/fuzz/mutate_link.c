@@ -60,7 +60,7 @@ static int slot(void *user, uint32_t number, es_link_slot *info)
     check(number < 2, "slot");
     memset(info, (int)number, sizeof *info);
     info->version = UINT32_MAX;
-    return number == 0 ? ES_IMAGE_OK : (int)below(2) * ES_IMAGE_NO_ENTRY;
+    return number == 0 ? ES_IMAGE_OK : (int)below(2) * ES_IMAGE_EMPTY;
 }
 
 static int begin(void *user, uint32_t size, const uint8_t hash[32])

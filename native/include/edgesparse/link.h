@@ -21,19 +21,29 @@ extern "C" {
 /* Bytes a buffer needs beyond buf_size: the check of the frame. */
 #define ES_LINK_CHECK 2
 
-/* What the image group answers when it refuses (docs/LINK.md, group 1). */
+/* What the image group answers when it refuses (docs/LINK.md, group 1). The
+ * numbers are those of SMP's image group, so that any client can name them. */
 typedef enum es_image_rc {
     ES_IMAGE_OK = 0,
-    ES_IMAGE_NO_ENTRY = 5,
+    ES_IMAGE_UNKNOWN = 1,
+    ES_IMAGE_EMPTY = 3,     /* the slot has no plan */
+    ES_IMAGE_SIGNATURE = 4, /* missing or wrong */
+    ES_IMAGE_NO_HASH = 8,   /* no plan has this hash */
     ES_IMAGE_FLASH = 12,
+    ES_IMAGE_IN_USE = 14, /* the slot runs until the next reset */
+    ES_IMAGE_RAM = 15,    /* the plan needs more than there is */
     ES_IMAGE_NO_OFFSET = 20,
     ES_IMAGE_NO_LENGTH = 21,
+    ES_IMAGE_FORMAT = 22,  /* a plan of another format version */
+    ES_IMAGE_DAMAGED = 23, /* not a plan, or it breaks an invariant */
     ES_IMAGE_HASH = 24,    /* missing, or not that of the bytes in flash */
+    ES_IMAGE_RATE = 25,    /* another sample rate or number of channels */
     ES_IMAGE_OLDER = 27,   /* a version below the least allowed */
     ES_IMAGE_PENDING = 28, /* a trial needs both slots */
+    ES_IMAGE_TARGET = 29,  /* the plan was made for another target */
     ES_IMAGE_TOO_LARGE = 30,
-    ES_IMAGE_UNFIT = 31,  /* the plan does not fit this device */
-    ES_IMAGE_CONFIRM = 32 /* only the plan that runs can be confirmed */
+    ES_IMAGE_OVERRUN = 31, /* more bytes than announced */
+    ES_IMAGE_CONFIRM = 32  /* only the plan that runs can be confirmed */
 } es_image_rc;
 
 typedef struct es_link_slot {
@@ -51,7 +61,7 @@ typedef struct es_link_slot {
 typedef struct es_link_images {
     uint32_t slots;     /* numbered from 0 */
     uint32_t slot_size; /* bytes */
-    /* ES_IMAGE_NO_ENTRY: the slot is empty. */
+    /* ES_IMAGE_EMPTY: it has no plan. */
     int (*slot)(void *user, uint32_t slot, es_link_slot *info);
     /* An upload of `size` bytes begins, or goes on where the last one with the
      * same size and hash stopped. */

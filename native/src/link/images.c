@@ -101,7 +101,7 @@ static int write_piece(es_link *link, uint32_t offset, const uint8_t *data,
                        uint32_t size)
 {
     const es_link_images *images = link->config.images;
-    int rc = ES_IMAGE_TOO_LARGE;
+    int rc = ES_IMAGE_OVERRUN;
 
     if (offset != images->offset(images->user)) {
         return 0; /* the reply says where to go on */

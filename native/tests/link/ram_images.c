@@ -95,7 +95,7 @@ static int slot(void *user, uint32_t number, es_link_slot *info)
     int n = (int)number;
 
     if (images->slot[n].size == 0) {
-        return ES_IMAGE_NO_ENTRY;
+        return ES_IMAGE_EMPTY;
     }
     memset(info, 0, sizeof *info);
     memcpy(info->hash, images->slot[n].hash, 32);
@@ -142,7 +142,7 @@ static int write(void *user, const uint8_t *bytes, uint32_t size)
     es_ram_images *images = user;
 
     if (size > images->upload.size - images->upload.offset) {
-        return ES_IMAGE_TOO_LARGE;
+        return ES_IMAGE_OVERRUN;
     }
     memcpy(images->slot[images->upload.slot].bytes + images->upload.offset,
            bytes, size);
@@ -180,7 +180,7 @@ static int test(void *user, const uint8_t hash[32])
             return ES_IMAGE_OK;
         }
     }
-    return ES_IMAGE_NO_ENTRY;
+    return ES_IMAGE_NO_HASH;
 }
 
 static int confirm(void *user, const uint8_t *hash)
