@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import socket
+import threading
 
 import numpy as np
 import pytest
@@ -165,6 +167,26 @@ def test_a_reset_whose_reply_is_lost_happens_once() -> None:
 def test_a_device_on_a_pty(framing: Framing) -> None:
     with on_a_pty() as name, open_link(name, framing) as link:
         assert images.upload(link, PLAN) == SHA
+
+
+def test_a_device_behind_a_socket() -> None:
+    """As QEMU gives a board's UART: -serial tcp:..."""
+    device = LockstepPort(512)
+
+    def serve(server: socket.socket) -> None:
+        connection, _ = server.accept()
+        with connection:
+            while data := connection.recv(4096):
+                connection.sendall(device.exchange(data))
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=serve, args=(server,))
+        thread.start()
+        with open_link(f"socket://127.0.0.1:{server.getsockname()[1]}") as link:
+            assert images.upload(link, PLAN) == SHA
+        thread.join(10)
+    assert not thread.is_alive()
+    device.close()
 
 
 def test_a_port_that_is_not_there() -> None:
