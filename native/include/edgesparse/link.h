@@ -89,7 +89,7 @@ typedef struct es_link_config {
     const es_link_images *images;    /* NULL: no plan store */
     es_session *session;             /* of the plan that runs; NULL: none */
     const es_step_counter *counters; /* of that session; NULL: no profile */
-    const char *isa;                 /* of the kernels; NULL: "c" */
+    const char *isa; /* of the kernels, 23 characters at most; NULL: "c" */
 } es_link_config;
 
 /* Counted since es_link_init; all wrap. */

@@ -128,11 +128,21 @@ bool es_cbor_open(es_cbor_map *map, const uint8_t *bytes, uint32_t size)
     return true;
 }
 
+/* No strlen here or below: it is not among what the core may call. */
+static bool is_key(const uint8_t *text, uint32_t size, const char *key)
+{
+    for (uint32_t i = 0; i < size; i++) {
+        if (key[i] == 0 || (uint8_t)key[i] != text[i]) {
+            return false;
+        }
+    }
+    return key[size] == 0;
+}
+
 /* Steps to the value of `key`. The map has been checked, so reading it cannot
  * fail; the results are looked at all the same. */
 static bool find(const es_cbor_map *map, const char *key, reader *r)
 {
-    uint32_t size = (uint32_t)strlen(key);
     item head, name;
 
     r->at = map->bytes;
@@ -149,7 +159,7 @@ static bool find(const es_cbor_map *map, const char *key, reader *r)
         if (!skip_string(r, &name)) {
             return false;
         }
-        if (name.value == size && memcmp(text, key, size) == 0) {
+        if (is_key(text, name.value, key)) {
             return true;
         }
         if (!skip(r, 1)) {
@@ -277,32 +287,56 @@ void es_cbor_put_array(es_cbor_out *out, uint32_t items)
     put_head(out, ARRAY, items);
 }
 
+const char *es_cbor_put_string(es_cbor_out *out, const char *text)
+{
+    uint8_t *head = out->at;
+    uint32_t size = 0;
+
+    put_head(out, TEXT, 0);
+    for (; *text != 0; text++, size++) {
+        if (room(out, 1)) {
+            *out->at++ = (uint8_t)*text;
+        }
+    }
+    if (size > ES_CBOR_STRING) {
+        out->full = true;
+    }
+    if (!out->full) {
+        *head = (uint8_t)(*head | size);
+    }
+    return text + 1;
+}
+
 void es_cbor_put_text(es_cbor_out *out, const void *text, uint32_t size)
 {
     put_string(out, TEXT, text, size);
 }
 
-void es_cbor_put_key(es_cbor_out *out, const char *key)
-{
-    put_string(out, TEXT, key, (uint32_t)strlen(key));
-}
-
 void es_cbor_put_uint(es_cbor_out *out, const char *key, uint32_t value)
 {
-    es_cbor_put_key(out, key);
+    (void)es_cbor_put_string(out, key);
     put_head(out, UINT, value);
+}
+
+void es_cbor_put_uints(es_cbor_out *out, const char *keys,
+                       const uint32_t *values)
+{
+    while (*keys != 0) {
+        keys = es_cbor_put_string(out, keys);
+        put_head(out, UINT, *values++);
+    }
 }
 
 void es_cbor_put_bool(es_cbor_out *out, const char *key, bool value)
 {
-    es_cbor_put_key(out, key);
+    (void)es_cbor_put_string(out, key);
     put_head(out, SIMPLE, value ? 21 : 20);
 }
 
 void es_cbor_put_bytes(es_cbor_out *out, const char *key, const void *data,
                        uint32_t size)
 {
-    es_cbor_put_key(out, key);
+    (void)es_cbor_put_string(out, key);
     put_string(out, BYTES, data, size);
 }
 
@@ -310,7 +344,7 @@ uint8_t *es_cbor_put_space(es_cbor_out *out, const char *key, uint32_t size)
 {
     uint8_t *space;
 
-    es_cbor_put_key(out, key);
+    (void)es_cbor_put_string(out, key);
     put_head(out, BYTES, size);
     if (!room(out, size)) {
         return NULL;

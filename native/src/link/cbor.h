@@ -42,8 +42,15 @@ typedef struct es_cbor_out {
 void es_cbor_put_map(es_cbor_out *out, uint32_t entries);
 void es_cbor_put_array(es_cbor_out *out, uint32_t items);
 void es_cbor_put_text(es_cbor_out *out, const void *text, uint32_t size);
-void es_cbor_put_key(es_cbor_out *out, const char *key);
+/* A key, or a text of at most so many bytes. Returns what stands behind its
+ * zero byte. */
+enum { ES_CBOR_STRING = 23 };
+const char *es_cbor_put_string(es_cbor_out *out, const char *text);
 void es_cbor_put_uint(es_cbor_out *out, const char *key, uint32_t value);
+/* Entries in a row: `keys` one after the other, each with its zero byte, and an
+ * empty one behind the last. */
+void es_cbor_put_uints(es_cbor_out *out, const char *keys,
+                       const uint32_t *values);
 void es_cbor_put_bool(es_cbor_out *out, const char *key, bool value);
 void es_cbor_put_bytes(es_cbor_out *out, const char *key, const void *data,
                        uint32_t size);

@@ -15,6 +15,7 @@ enum {
     LATENCY,
     CLOSE,
     RUN,
+    STATS_OF_LINK = sizeof(es_link_stats) / sizeof(uint32_t),
     PROTOCOL = 1,    /* version of this group */
     PLAN_HASH = 8,   /* bytes of the model's SHA-256 that are shown */
     PROFILE_ROW = 12 /* u64 ticks, u32 runs */
@@ -47,30 +48,26 @@ int es_link_info(es_link *link, const es_request *request, es_cbor_out *reply)
         return ES_SMP_UNKNOWN;
     }
     es_cbor_put_map(reply, 13);
-    es_cbor_put_uint(reply, "v", PROTOCOL);
     es_cbor_put_bool(reply, "run", session != NULL);
     es_cbor_put_bytes(reply, "plan",
                       info.source_sha256 == NULL ? unknown : info.source_sha256,
                       PLAN_HASH);
-    es_cbor_put_uint(reply, "lay", info.steps);
-    es_cbor_put_uint(reply, "in", info.inputs);
-    es_cbor_put_uint(reply, "out", info.outputs);
-    es_cbor_put_uint(reply, "osz",
-                     session == NULL ? 0
-                                     : total_outputs(session, info.outputs));
-    es_cbor_put_uint(reply, "mhz", stream.rate_mhz);
-    es_cbor_put_uint(reply, "ch", stream.channels);
-    es_cbor_put_uint(reply, "hop", stream.hop);
-    es_cbor_put_uint(reply, "ring", link->config.ring_size);
-    es_cbor_put_key(reply, "isa");
-    es_cbor_put_text(reply, isa, (uint32_t)strlen(isa));
+    es_cbor_put_uints(
+        reply, "v\0lay\0in\0out\0osz\0mhz\0ch\0hop\0ring\0",
+        (const uint32_t[]){
+            PROTOCOL, info.steps, info.inputs, info.outputs,
+            session == NULL ? 0 : total_outputs(session, info.outputs),
+            stream.rate_mhz, stream.channels, stream.hop,
+            link->config.ring_size});
+    (void)es_cbor_put_string(reply, "isa");
+    (void)es_cbor_put_string(reply, isa);
     return 0;
 }
 
 int es_link_stats_read(es_link *link, const es_request *request,
                        es_cbor_out *reply)
 {
-    const es_link_stats *stats = &link->stats;
+    uint32_t values[STATS_OF_LINK + 1];
     es_stream stream = {.overruns = 0};
 
     (void)request;
@@ -79,19 +76,12 @@ int es_link_stats_read(es_link *link, const es_request *request,
         stream.overruns = 0;
     }
     es_cbor_put_map(reply, 14);
-    es_cbor_put_uint(reply, "rx", stats->rx);
-    es_cbor_put_uint(reply, "tx", stats->tx);
-    es_cbor_put_uint(reply, "frames", stats->frames);
-    es_cbor_put_uint(reply, "crc", stats->crc);
-    es_cbor_put_uint(reply, "enc", stats->enc);
-    es_cbor_put_uint(reply, "long", stats->too_long);
-    es_cbor_put_uint(reply, "restart", stats->restart);
-    es_cbor_put_uint(reply, "dup", stats->dup);
-    es_cbor_put_uint(reply, "gap", stats->gap);
-    es_cbor_put_uint(reply, "overrun", stats->overrun);
-    es_cbor_put_uint(reply, "infer", stats->infer);
-    es_cbor_put_uint(reply, "late", stream.overruns);
-    es_cbor_put_uint(reply, "drop", stats->drop);
+    memcpy(values, &link->stats, sizeof link->stats);
+    values[STATS_OF_LINK] = stream.overruns;
+    es_cbor_put_uints(reply,
+                      "rx\0tx\0frames\0crc\0enc\0long\0restart\0dup\0gap\0"
+                      "overrun\0infer\0drop\0late\0",
+                      values);
     return 0;
 }
 

@@ -21,7 +21,7 @@ static void put_version(es_cbor_out *reply, uint32_t version)
         text[--at] = (char)('0' + version % 10);
         version /= 10;
     } while (version != 0);
-    es_cbor_put_key(reply, "version");
+    (void)es_cbor_put_string(reply, "version");
     es_cbor_put_text(reply, text + at, (uint32_t)sizeof text - at);
 }
 
@@ -47,7 +47,7 @@ static int read_state(const es_link_images *images, es_cbor_out *reply)
         count += images->slot(images->user, i, &slot) == ES_IMAGE_OK;
     }
     es_cbor_put_map(reply, 1);
-    es_cbor_put_key(reply, "images");
+    (void)es_cbor_put_string(reply, "images");
     es_cbor_put_array(reply, count);
     for (uint32_t i = 0; i < images->slots; i++) {
         if (images->slot(images->user, i, &slot) == ES_IMAGE_OK) {
@@ -177,11 +177,11 @@ static int erase(es_link *link, const es_request *request, es_cbor_out *reply)
 static int slot_info(const es_link_images *images, es_cbor_out *reply)
 {
     es_cbor_put_map(reply, 1);
-    es_cbor_put_key(reply, "images");
+    (void)es_cbor_put_string(reply, "images");
     es_cbor_put_array(reply, 1);
     es_cbor_put_map(reply, 3);
     es_cbor_put_uint(reply, "image", 0);
-    es_cbor_put_key(reply, "slots");
+    (void)es_cbor_put_string(reply, "slots");
     es_cbor_put_array(reply, images->slots);
     for (uint32_t i = 0; i < images->slots; i++) {
         es_cbor_put_map(reply, 2);

@@ -31,6 +31,19 @@ es_status es_link_init(es_link *link, const es_link_config *config)
     return ES_OK;
 }
 
+void es_put_u32(uint8_t *at, uint32_t value)
+{
+    for (uint32_t i = 0; i < 4; i++) {
+        at[i] = (uint8_t)(value >> (8 * i));
+    }
+}
+
+void es_put_u64(uint8_t *at, uint64_t value)
+{
+    es_put_u32(at, (uint32_t)value);
+    es_put_u32(at + 4, (uint32_t)(value >> 32));
+}
+
 void es_link_idle(es_link *link)
 {
     es_frame_reset(link);
@@ -74,7 +87,7 @@ static int echo(const es_request *request, es_cbor_out *reply)
         return ES_SMP_INVALID;
     }
     es_cbor_put_map(reply, 1);
-    es_cbor_put_key(reply, "r");
+    (void)es_cbor_put_string(reply, "r");
     es_cbor_put_text(reply, text, size);
     return 0;
 }
@@ -141,7 +154,7 @@ static void put_error(es_cbor_out *reply, const es_request *request, int rc,
         return;
     }
     es_cbor_put_map(reply, 1);
-    es_cbor_put_key(reply, "err");
+    (void)es_cbor_put_string(reply, "err");
     es_cbor_put_map(reply, 2);
     es_cbor_put_uint(reply, "group", request->group);
     es_cbor_put_uint(reply, "rc", (uint32_t)(rc - ES_GROUP_RC));

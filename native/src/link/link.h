@@ -55,17 +55,8 @@ es_command es_link_open, es_link_push, es_link_poll, es_link_close;
 uint32_t es_link_micros(const es_link *link);
 uint32_t es_link_timed(es_link *link, uint32_t since);
 
-static inline void es_put_u32(uint8_t *at, uint32_t value)
-{
-    for (uint32_t i = 0; i < 4; i++) {
-        at[i] = (uint8_t)(value >> (8 * i));
-    }
-}
-
-static inline void es_put_u64(uint8_t *at, uint64_t value)
-{
-    es_put_u32(at, (uint32_t)value);
-    es_put_u32(at + 4, (uint32_t)(value >> 32));
-}
+/* Little-endian. */
+void es_put_u32(uint8_t *at, uint32_t value);
+void es_put_u64(uint8_t *at, uint64_t value);
 
 #endif /* ES_LINK_LINK_H */
