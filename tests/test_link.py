@@ -144,6 +144,38 @@ def test_a_late_reply_is_not_taken_for_the_next_one() -> None:
         assert link.counters.stale > 20
 
 
+class OneLate(LockstepPort):
+    """What the device has to say comes with the next thing that is sent to it."""
+
+    pending = b""
+
+    def write(self, data: bytes) -> int:
+        self.held += self.pending
+        self.pending = self.exchange(data)
+        return len(data)
+
+
+class Slow(LockstepPort):
+    """Some bytes at a time, as a slow line gives them."""
+
+    def read(self, size: int = 1) -> bytes:
+        return super().read(min(size, 5))
+
+
+def test_every_reply_comes_one_request_late() -> None:
+    with Link(OneLate(1024), Framing.COBS, NO_WAIT) as link:
+        assert images.upload(link, PLAN) == SHA
+        assert link.counters.stale > 20
+        assert link.echo("x") == "x"
+
+
+@framings
+def test_a_slow_line(framing: Framing) -> None:
+    with Link(Slow(1024), framing, Patience(wait=5.0)) as link:
+        assert images.upload(link, PLAN) == SHA
+        assert link.counters.repeats == 0
+
+
 def test_a_silent_device_is_a_timeout() -> None:
     port = LockstepPort(256, there=Faults(drop=1.0))
     with pytest.raises(LinkTimeout, match="check that it runs"):
