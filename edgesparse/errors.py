@@ -104,3 +104,27 @@ class NpuTrapped(NpuRefused):
 
     exit_code = 1
     verb = "stopped"
+
+
+class LinkError(EdgeSparseError):
+    """The link to a device failed; nothing is known to be wrong with the plan."""
+
+    exit_code = 1
+
+
+class LinkTimeout(LinkError):
+    """No answer that fits the request, however often it was sent; the port itself works."""
+
+
+class LinkLost(LinkError):
+    """The port is gone: unplugged, closed, or never there."""
+
+
+class LinkRefused(LinkError):
+    """The device understood a request and refused it; `group` is None for SMP's own codes."""
+
+    def __init__(self, what: str, group: int | None, code: int, text: str) -> None:
+        self.group = group
+        self.code = code
+        where = "" if group is None else f"group {group}, "
+        super().__init__(f"the device refused to {what}: {text} ({where}code {code})")

@@ -37,6 +37,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=1500,
         help="how many damaged .tflite files to import (default 1500)",
     )
+    parser.addoption(
+        "--link-runs",
+        type=int,
+        default=150,
+        help="how often to use the link over a bad line (default 150)",
+    )
+    parser.addoption(
+        "--link-seed", type=int, default=0, help="of the first of these (default 0)")
 
 
 def pytest_configure() -> None:

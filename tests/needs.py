@@ -35,6 +35,7 @@ NEEDS: dict[str, tuple[Callable[[], bool], str]] = {
     "oracle": (modules("tflite_runtime"), "pip: edgesparse[oracle], on Python 3.11 or older"),
     "tflm": (modules("tflite_micro"), "pip: edgesparse[oracle]"),
     "ecg": (modules("wfdb", "sleepecg"), "pip: edgesparse[ecg]"),
+    "interop": (modules("smp", "smpclient"), "pip: edgesparse[interop]"),
     "ruff": (modules("ruff"), "pip: edgesparse[test]"),
     "mypy": (modules("mypy"), "pip: edgesparse[test]"),
     "data": (lambda: False, "pytest --data-root PATH, a folder with models/ and cases/"),

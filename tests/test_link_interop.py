@@ -1,0 +1,90 @@
+"""The unmodified smpclient drives the device: extra `interop`."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from link_device import on_a_pty
+from needs import require
+
+require("interop")
+smpclient = pytest.importorskip("smpclient")
+
+PLAN = np.random.default_rng(2).integers(0, 256, 30_000, dtype=np.uint8).tobytes()
+SHA = hashlib.sha256(PLAN).digest()
+
+
+def console() -> Any:
+    from smpclient.transport.serial import SMPSerialTransport
+
+    return SMPSerialTransport()
+
+
+def cobs() -> Any:
+    from smpclient.transport.serial import SMPSerialRawTransport
+    from smpclient.transport.serial.framing.cobs import Cobs
+
+    return SMPSerialRawTransport(mtu=1024, framing=Cobs())
+
+
+transports = pytest.mark.parametrize("transport", [console, cobs])
+
+
+@transports
+def test_an_update_from_upload_to_confirm(transport: Callable[[], Any]) -> None:
+    from smpclient.requests.image_management import ImageErase, ImageStatesRead, ImageStatesWrite
+    from smpclient.requests.os_management import EchoWrite, ResetWrite
+
+    async def update(name: str) -> None:
+        async with smpclient.SMPClient(transport(), name) as client:
+            assert (await client.request(EchoWrite(d="Hello"))).r == "Hello"
+            async for sent in client.upload(PLAN):  # a host that stops half way
+                if sent > 10_000:
+                    break
+            offsets = [sent async for sent in client.upload(PLAN)]
+            assert offsets[0] >= 10_000
+            assert offsets[-1] == len(PLAN)
+            [image] = (await client.request(ImageStatesWrite(hash=SHA, confirm=False))).images
+            assert image.hash == SHA
+            assert image.pending
+            await client.request(ResetWrite())
+            [image] = (await client.request(ImageStatesRead())).images
+            assert image.active
+            assert not image.confirmed
+            refused = await client.request(ImageErase())
+            assert refused.err.rc == 28
+            [image] = (await client.request(ImageStatesWrite(confirm=True))).images
+            assert image.confirmed
+            async for _ in client.upload(PLAN[::-1]):
+                pass
+            states = (await client.request(ImageStatesRead())).images
+            assert [(image.confirmed, image.active) for image in states] == [
+                (True, True), (False, False)]
+
+    with on_a_pty() as name:
+        asyncio.run(update(name))
+
+
+@transports
+def test_a_trial_without_confirm_is_over_after_a_reset(transport: Callable[[], Any]) -> None:
+    from smpclient.requests.image_management import ImageStatesRead, ImageStatesWrite
+    from smpclient.requests.os_management import ResetWrite
+
+    async def revert(name: str) -> None:
+        async with smpclient.SMPClient(transport(), name) as client:
+            async for _ in client.upload(PLAN):
+                pass
+            await client.request(ImageStatesWrite(hash=SHA, confirm=False))
+            await client.request(ResetWrite())
+            await client.request(ResetWrite())
+            [image] = (await client.request(ImageStatesRead())).images
+            assert not image.active
+
+    with on_a_pty() as name:
+        asyncio.run(revert(name))
