@@ -64,9 +64,10 @@ class Net:
     def conv(
         self, rows: int, kernel: tuple[int, int] = (1, 1), *tail: pm.StageBody, **fields: Any
     ) -> Net:
-        """fields of Geometry; out_h and out_w follow from pads on both sides."""
+        """fields of Geometry; out_h and out_w follow from pads on both sides. requantized_to: the
+        zero point of Requant, that of the tensor is -128."""
         h, w, c = self.shape
-        groups = fields.get("groups", 1)
+        groups, aim = fields.get("groups", 1), fields.pop("requantized_to", -128)
         sizes = []
         for n, k, axis, pad in ((h, kernel[0], "h", "top"), (w, kernel[1], "w", "left")):
             span = (k - 1) * fields.get(f"dilation_{axis}", 1) + 1
@@ -78,7 +79,7 @@ class Net:
             in_h=h, in_w=w, in_c=c, out_h=sizes[0], out_w=sizes[1], kernel_h=kernel[0],
             kernel_w=kernel[1], **fields)
         gain = self.rng.uniform(0.5, 2, rows) * 0.02 / np.sqrt(weights.shape[1])
-        return self._put(source, (sizes[0], sizes[1], rows), requant(gain, -128), *tail)
+        return self._put(source, (sizes[0], sizes[1], rows), requant(gain, aim), *tail)
 
     def load(self, *tail: pm.StageBody) -> Net:
         return self._put(pm.Load(), self.shape, *tail)
@@ -133,6 +134,15 @@ def test_fully_connected_in_every_packing(
 def test_conv_1d_with_stride_halo_and_dilation(rng: np.random.Generator, kind: str) -> None:
     net = Net(rng, 1, 29, 8).conv(24, (1, 3), pad_left=1).conv(17, (1, 5), stride_w=2, pad_left=3)
     check(net.conv(16, (1, 3), dilation_w=4, pad_left=4).plan(KINDS[kind]))
+
+
+@pytest.mark.parametrize("masks", ["none", "filled", "all"])
+def test_a_masked_store_leaves_out_only_what_the_fill_has_written(
+    rng: np.random.Generator, masks: str
+) -> None:
+    """A Requant may aim at another zero point than that of the tensor, which the halo has."""
+    net = Net(rng, 1, 20, 8).conv(16, (1, 3), requantized_to=100).conv(16, (1, 3), pad_left=1)
+    lower_and_check(net.plan(), LAB, NpuOptions(zero_stores=masks, keep=True))
 
 
 @pytest.mark.parametrize("kind", ["dense", "columns", "4x1", "2:4"])
