@@ -247,7 +247,7 @@ def test_what_numbers_are_taken_for_is_said(sources: Sources) -> None:
     assert "right?" not in given
     assert "1024 at 0 mV, as the source says" in says("rec")
     assert "input   mV\n" in says("mv.npy", "--rate", 360)
-    long = [l for text in (assumed, given) for l in text.splitlines() if len(l) > 80]
+    long = [x for text in (assumed, given) for x in text.splitlines() if len(x) > 80]
     assert not long
 
 

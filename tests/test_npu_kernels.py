@@ -295,6 +295,22 @@ def test_rings_remember_over_many_runs(rng: np.random.Generator, append: int) ->
         lower_and_check(in_lanes(b.plan(), form=form), runs=30)
 
 
+@pytest.mark.parametrize(("dims", "in_strides", "out_strides"), [
+    ((48,), (1,), (1,)), ((2, 24), (24, 1), (24, 1)), ((2, 6), (12, 2), (6, 1)),
+    ((4, 12), (12, 1), (12, 1)), ((10,), (1,), (1,))])
+def test_copies_from_a_ring_step_over_the_gaps_between_its_columns(
+    dims: tuple[int, ...], in_strides: tuple[int, ...], out_strides: tuple[int, ...]
+) -> None:
+    """12 channels, which a ring holds 32 bytes apart and the plan does not."""
+    b = PlanBuilder()
+    ring = b.ring(11, 12, -5)
+    x, y = b.input(1, 12, zero_point=-5), b.output(4, 12)
+    b.tail(pm.Load(), x, b.append(ring, 1))
+    b.tail(pm.Copy(dims=dims, in_strides=in_strides, out_strides=out_strides, fill=True,
+                   fill_value=3), b.view(ring, 7, 3), y)
+    assert lower_and_check(b.plan(), runs=30).lowered.host == ()
+
+
 # ---- what does not fit --------------------------------------------------------------------------
 
 
@@ -318,6 +334,24 @@ def test_a_step_that_does_not_fit_at_all_is_the_cpus(rng: np.random.Generator) -
     checked = lower_and_check(plan, config(scratchpad_bytes=4096))
     assert [step for step, _ in checked.lowered.host] == [0]
     assert "bytes of scratchpad" in checked.lowered.host[0][1]
+
+
+@pytest.mark.parametrize("resident", [False, True])
+def test_rings_that_do_not_fit_stay_with_the_cpu(rng: np.random.Generator, resident: bool) -> None:
+    """The largest goes, and with it what appends to it and reads it; the other ring stays."""
+    b = PlanBuilder()
+    large, small = b.ring(400, 16, -5), b.ring(8, 16, -5)
+    x, ends = b.input(1, 16, zero_point=-5), [b.output(1, 9), b.output(1, 9)]
+    for ring, y in zip((large, small), ends, strict=True):
+        w = sparse(rng, 9, 48)
+        source = mac(stored(w), w, rng.integers(-99, 99, 9), -5, in_w=3, in_c=16, out_w=1,
+                     kernel_w=3)
+        b.tail(pm.Load(), x, b.append(ring, 1))
+        b.tail(source, b.view(ring, 3, 1), y, requant(np.full(9, 0.01), 0))
+    options = NpuOptions(resident=resident)
+    checked = lower_and_check(in_lanes(b.plan()), config(scratchpad_bytes=4096), options, runs=20)
+    assert [step for step, _ in checked.lowered.host] == [0, 1]
+    assert "all rings take 13,056 bytes" in checked.lowered.host[0][1]
 
 
 def test_the_bound_is_exact_where_no_activation_is_zero(rng: np.random.Generator) -> None:

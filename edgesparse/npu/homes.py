@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from edgesparse.errors import DoesNotFit
 from edgesparse.npu.kernels.base import Kernel, Need, NotOnNpu, common_grid
-from edgesparse.npu.layout import Image, Layout, Pads
+from edgesparse.npu.layout import Image, Layout, Pads, ring_pitch
 from edgesparse.npu.options import NpuOptions
 from edgesparse.npu.storage import Storage, Storages
 from edgesparse.plan import model as pm
@@ -63,11 +63,7 @@ def ring_places(
     for number, ring in enumerate(plan.rings):
         if number not in used:
             continue
-        steps = {t.place.columns for t in plan.tensors
-                 if t.place.ring == number and t.place.ring_role is pm.RingRole.APPEND}
-        pitch = ring.channels
-        while any(c * pitch % unit for c in steps):
-            pitch += 1
+        pitch = ring_pitch(plan, config, number)
         size = -(-ring.columns * pitch // unit) * unit
         places[number] = RingPlace(number, at, size, pitch, ring.zero_point)
         at += size
