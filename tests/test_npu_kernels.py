@@ -351,7 +351,18 @@ def test_rings_that_do_not_fit_stay_with_the_cpu(rng: np.random.Generator, resid
     options = NpuOptions(resident=resident)
     checked = lower_and_check(in_lanes(b.plan()), config(scratchpad_bytes=4096), options, runs=20)
     assert [step for step, _ in checked.lowered.host] == [0, 1]
-    assert "all rings take 13,056 bytes" in checked.lowered.host[0][1]
+    assert "all 2 rings take 13,056 bytes" in checked.lowered.host[0][1]
+
+
+def test_more_rings_than_there_are_stay_with_the_cpu(rng: np.random.Generator) -> None:
+    b = PlanBuilder()
+    x = b.input(1, 16, zero_point=-5)
+    for _ in range(4):
+        ring, y = b.ring(8, 16, -5), b.output(3, 16)
+        b.tail(pm.Load(), x, b.append(ring, 1))
+        b.tail(pm.Load(), b.view(ring, 3, 2), y)
+    checked = lower_and_check(b.plan(), config(rings=3), runs=20)
+    assert [step for step, _ in checked.lowered.host] == [0, 1]
 
 
 def test_the_bound_is_exact_where_no_activation_is_zero(rng: np.random.Generator) -> None:

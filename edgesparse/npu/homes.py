@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from edgesparse.errors import DoesNotFit
 from edgesparse.npu.kernels.base import Kernel, Need, NotOnNpu, common_grid
 from edgesparse.npu.layout import Image, Layout, Pads, ring_pitch
 from edgesparse.npu.options import NpuOptions
@@ -20,7 +19,7 @@ from edgesparse.target import NpuConfig
 
 @dataclass(frozen=True)
 class RingPlace:
-    """A ring of the plan in the scratchpad: `pitch` bytes a column, `size` in all."""
+    """A ring of the plan in the scratchpad: `pitch` bytes a column, `size` in all; the NPU's number."""
 
     number: int
     address: int
@@ -65,10 +64,8 @@ def ring_places(
             continue
         pitch = ring_pitch(plan, config, number)
         size = -(-ring.columns * pitch // unit) * unit
-        places[number] = RingPlace(number, at, size, pitch, ring.zero_point)
+        places[number] = RingPlace(len(places), at, size, pitch, ring.zero_point)
         at += size
-    if len(places) > config.rings:
-        raise DoesNotFit(f"{len(places)} rings; the NPU has {config.rings}")
     return places
 
 

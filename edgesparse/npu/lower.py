@@ -141,7 +141,7 @@ class _Lowering:
 
     def run(self, late: frozenset[int]) -> LoweredNpu:
         low = max((r.address + r.size for r in self.rings.values()), default=0)
-        if low > self.config.scratchpad_bytes:
+        if low > self.config.scratchpad_bytes or len(self.rings) > self.config.rings:
             self._leave_largest_ring(low)
         fixed = self._fixed(low)
         high = min(fixed.values(), default=self.config.scratchpad_bytes)
@@ -167,11 +167,12 @@ class _Lowering:
 
     def _leave_largest_ring(self, needed: int) -> NoReturn:
         """Raises StepTooLarge for a step that uses it; those that share it follow."""
-        largest = max(self.rings.values(), key=lambda ring: ring.size).number
+        largest = max(self.rings, key=lambda ring: self.rings[ring].size)
         step = next(s for s in (*self.kernels, *self.merged)
                     if largest in {self.plan.tensors[t].place.ring for t in _touched(self.plan, s)})
-        raise StepTooLarge(step, f"its ring does not fit: all rings take {needed:,} bytes of "
-                                 f"scratchpad, of {self.config.scratchpad_bytes:,}")
+        raise StepTooLarge(
+            step, f"its ring does not fit: all {len(self.rings)} rings take {needed:,} bytes of "
+            f"scratchpad, of {self.config.rings} rings and {self.config.scratchpad_bytes:,} bytes")
 
     def _fixed(self, low: int) -> dict[Piece, int]:
         """Addresses of everything that is loaded in the prologue, at the end of the scratchpad."""
