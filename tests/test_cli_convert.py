@@ -174,10 +174,13 @@ def test_check_of_a_supported_model_is_fine() -> None:
     assert ran.json["unsupported"] == []
 
 
-def test_check_refuses_a_stream() -> None:
+def test_check_refuses_a_stream_and_a_budget() -> None:
     ran = Ran("convert", ECG, "--check", "--stream", "hop=8")
     assert ran.code == 2
     assert "leave --stream out" in ran.err
+    ran = Ran("convert", ECG, "--check", "--budget", "20ms@64MHz")
+    assert ran.code == 2
+    assert "leave --budget out" in ran.err
 
 
 def test_conversion_of_an_unsupported_model_names_all_parts(bad_model: Path) -> None:

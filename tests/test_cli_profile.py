@@ -178,6 +178,11 @@ def test_what_cannot_be_compared_is_refused(tmp_path: Path, stream: Path) -> Non
     for text in ("[]", "{}", "null", '{"kind": "other"}'):
         assert "not what" in refused("b.json", text)
     assert "version 0" in refused("b.json", json.dumps(good | {"version": 0}))
+    assert "not a JSON file" in refused("b.json", "[" * 100_000)
+    assert "damaged" in refused("b.json", json.dumps({k: good[k] for k in good if k != "on"}))
+    for cost in (10**400, -1, float("nan")):
+        total = good["total"] | {"emulated_cycles": cost}
+        assert "damaged" in refused("b.json", json.dumps(good | {"total": total}))
     for damage in ({"layers": [{}]}, {"layers": None}, {"layers": [3]}, {"total": {}},
                    {"total": {"emulated_cycles": "many", "energy_pj": {"total": 1}}}):
         assert "the profile is damaged" in refused("b.json", json.dumps(good | damage))

@@ -64,9 +64,10 @@ class Net:
     def conv(
         self, rows: int, kernel: tuple[int, int] = (1, 1), *tail: pm.StageBody, **fields: Any
     ) -> Net:
-        """fields of Geometry; out_h and out_w follow from pads on both sides."""
+        """fields of Geometry; out_h and out_w follow from pads on both sides. requantized_to: the
+        zero point of Requant, that of the tensor is -128."""
         h, w, c = self.shape
-        groups = fields.get("groups", 1)
+        groups, aim = fields.get("groups", 1), fields.pop("requantized_to", -128)
         sizes = []
         for n, k, axis, pad in ((h, kernel[0], "h", "top"), (w, kernel[1], "w", "left")):
             span = (k - 1) * fields.get(f"dilation_{axis}", 1) + 1
@@ -78,7 +79,7 @@ class Net:
             in_h=h, in_w=w, in_c=c, out_h=sizes[0], out_w=sizes[1], kernel_h=kernel[0],
             kernel_w=kernel[1], **fields)
         gain = self.rng.uniform(0.5, 2, rows) * 0.02 / np.sqrt(weights.shape[1])
-        return self._put(source, (sizes[0], sizes[1], rows), requant(gain, -128), *tail)
+        return self._put(source, (sizes[0], sizes[1], rows), requant(gain, aim), *tail)
 
     def load(self, *tail: pm.StageBody) -> Net:
         return self._put(pm.Load(), self.shape, *tail)
@@ -133,6 +134,15 @@ def test_fully_connected_in_every_packing(
 def test_conv_1d_with_stride_halo_and_dilation(rng: np.random.Generator, kind: str) -> None:
     net = Net(rng, 1, 29, 8).conv(24, (1, 3), pad_left=1).conv(17, (1, 5), stride_w=2, pad_left=3)
     check(net.conv(16, (1, 3), dilation_w=4, pad_left=4).plan(KINDS[kind]))
+
+
+@pytest.mark.parametrize("masks", ["none", "filled", "all"])
+def test_a_masked_store_leaves_out_only_what_the_fill_has_written(
+    rng: np.random.Generator, masks: str
+) -> None:
+    """A Requant may aim at another zero point than that of the tensor, which the halo has."""
+    net = Net(rng, 1, 20, 8).conv(16, (1, 3), requantized_to=100).conv(16, (1, 3), pad_left=1)
+    lower_and_check(net.plan(), LAB, NpuOptions(zero_stores=masks, keep=True))
 
 
 @pytest.mark.parametrize("kind", ["dense", "columns", "4x1", "2:4"])
@@ -285,6 +295,22 @@ def test_rings_remember_over_many_runs(rng: np.random.Generator, append: int) ->
         lower_and_check(in_lanes(b.plan(), form=form), runs=30)
 
 
+@pytest.mark.parametrize(("dims", "in_strides", "out_strides"), [
+    ((48,), (1,), (1,)), ((2, 24), (24, 1), (24, 1)), ((2, 6), (12, 2), (6, 1)),
+    ((4, 12), (12, 1), (12, 1)), ((10,), (1,), (1,))])
+def test_copies_from_a_ring_step_over_the_gaps_between_its_columns(
+    dims: tuple[int, ...], in_strides: tuple[int, ...], out_strides: tuple[int, ...]
+) -> None:
+    """12 channels, which a ring holds 32 bytes apart and the plan does not."""
+    b = PlanBuilder()
+    ring = b.ring(11, 12, -5)
+    x, y = b.input(1, 12, zero_point=-5), b.output(4, 12)
+    b.tail(pm.Load(), x, b.append(ring, 1))
+    b.tail(pm.Copy(dims=dims, in_strides=in_strides, out_strides=out_strides, fill=True,
+                   fill_value=3), b.view(ring, 7, 3), y)
+    assert lower_and_check(b.plan(), runs=30).lowered.host == ()
+
+
 # ---- what does not fit --------------------------------------------------------------------------
 
 
@@ -308,6 +334,35 @@ def test_a_step_that_does_not_fit_at_all_is_the_cpus(rng: np.random.Generator) -
     checked = lower_and_check(plan, config(scratchpad_bytes=4096))
     assert [step for step, _ in checked.lowered.host] == [0]
     assert "bytes of scratchpad" in checked.lowered.host[0][1]
+
+
+@pytest.mark.parametrize("resident", [False, True])
+def test_rings_that_do_not_fit_stay_with_the_cpu(rng: np.random.Generator, resident: bool) -> None:
+    """The largest goes, and with it what appends to it and reads it; the other ring stays."""
+    b = PlanBuilder()
+    large, small = b.ring(400, 16, -5), b.ring(8, 16, -5)
+    x, ends = b.input(1, 16, zero_point=-5), [b.output(1, 9), b.output(1, 9)]
+    for ring, y in zip((large, small), ends, strict=True):
+        w = sparse(rng, 9, 48)
+        source = mac(stored(w), w, rng.integers(-99, 99, 9), -5, in_w=3, in_c=16, out_w=1,
+                     kernel_w=3)
+        b.tail(pm.Load(), x, b.append(ring, 1))
+        b.tail(source, b.view(ring, 3, 1), y, requant(np.full(9, 0.01), 0))
+    options = NpuOptions(resident=resident)
+    checked = lower_and_check(in_lanes(b.plan()), config(scratchpad_bytes=4096), options, runs=20)
+    assert [step for step, _ in checked.lowered.host] == [0, 1]
+    assert "all 2 rings take 13,056 bytes" in checked.lowered.host[0][1]
+
+
+def test_more_rings_than_there_are_stay_with_the_cpu(rng: np.random.Generator) -> None:
+    b = PlanBuilder()
+    x = b.input(1, 16, zero_point=-5)
+    for _ in range(4):
+        ring, y = b.ring(8, 16, -5), b.output(3, 16)
+        b.tail(pm.Load(), x, b.append(ring, 1))
+        b.tail(pm.Load(), b.view(ring, 3, 2), y)
+    checked = lower_and_check(b.plan(), config(rings=3), runs=20)
+    assert [step for step, _ in checked.lowered.host] == [0, 1]
 
 
 def test_the_bound_is_exact_where_no_activation_is_zero(rng: np.random.Generator) -> None:

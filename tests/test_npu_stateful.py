@@ -23,6 +23,7 @@ from edgesparse.verify import VerifyOptions, verify
 from needs import require
 from npu_run import Checked, lower_and_check
 from op_cases import CASES
+from streaming_nets import build
 from test_import_tflite import read
 from test_recurrent import LSTMS, inputs_of
 from test_running import averaged
@@ -119,3 +120,15 @@ def test_a_mean_over_a_moving_window_is_the_cpus_and_the_rest_is_not(head: Op, h
 @pytest.mark.parametrize("head", [Mean((1,)), AvgPool((1, 24), (1, 24))])
 def test_a_mean_over_what_comes_in_is_on_the_npu(head: Op) -> None:
     assert checked(averaged(24, head), runs=2).lowered.host == ()
+
+
+@pytest.mark.parametrize(("net", "padding", "hop", "crowded"), [
+    ("conv_pool", "same", 8, True), ("tcn", "same", 32, True), ("strided", "same", 8, False)])
+def test_a_stream_with_many_columns_kept_runs_as_far_as_its_rings_fit(
+    net: str, padding: str, hop: int, crowded: bool
+) -> None:
+    """Rings of 66 and 138 KB against 64 KiB of scratchpad; windows put together out of rings."""
+    done = checked(incremental(build(net, padding, 1440), hop).graph, runs=6)
+    reasons = {reason for _, reason in done.lowered.host}
+    assert any("its ring does not fit" in reason for reason in reasons) == crowded
+    assert done.counters["mac_issued"] > 0

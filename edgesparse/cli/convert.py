@@ -97,6 +97,8 @@ def convert(
     """Convert a .tflite model into a plan."""
     if check_only and stream is not None:
         raise BadInput("--check looks at the model as it is: leave --stream out")
+    if check_only and budget is not None:
+        raise BadInput("--check makes no plan whose cycles could be bounded: leave --budget out")
     if check_only:
         _check(model, as_json)
         return

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from edgesparse.errors import DoesNotFit
 from edgesparse.npu.kernels.base import Kernel, Need, NotOnNpu, common_grid
-from edgesparse.npu.layout import Image, Layout, Pads
+from edgesparse.npu.layout import Image, Layout, Pads, ring_pitch
 from edgesparse.npu.options import NpuOptions
 from edgesparse.npu.storage import Storage, Storages
 from edgesparse.plan import model as pm
@@ -20,7 +19,7 @@ from edgesparse.target import NpuConfig
 
 @dataclass(frozen=True)
 class RingPlace:
-    """A ring of the plan in the scratchpad: `pitch` bytes a column, `size` in all."""
+    """A ring of the plan in the scratchpad: `pitch` bytes a column, `size` in all; the NPU's number."""
 
     number: int
     address: int
@@ -63,16 +62,10 @@ def ring_places(
     for number, ring in enumerate(plan.rings):
         if number not in used:
             continue
-        steps = {t.place.columns for t in plan.tensors
-                 if t.place.ring == number and t.place.ring_role is pm.RingRole.APPEND}
-        pitch = ring.channels
-        while any(c * pitch % unit for c in steps):
-            pitch += 1
+        pitch = ring_pitch(plan, config, number)
         size = -(-ring.columns * pitch // unit) * unit
-        places[number] = RingPlace(number, at, size, pitch, ring.zero_point)
+        places[number] = RingPlace(len(places), at, size, pitch, ring.zero_point)
         at += size
-    if len(places) > config.rings:
-        raise DoesNotFit(f"{len(places)} rings; the NPU has {config.rings}")
     return places
 
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from edgesparse.plan import model as pm
+from edgesparse.target import NpuConfig
+
 
 @dataclass(frozen=True)
 class Layout:
@@ -85,3 +88,14 @@ class Image:
     def layout(self, address: int) -> Layout:
         base = address + self.pads.top * self.row_pitch + self.pads.left * self.channels
         return Layout(base, self.rows, self.cols, self.row_pitch, self.channels, self.channels)
+
+
+def ring_pitch(plan: pm.PlanModel, config: NpuConfig, number: int) -> int:
+    """Bytes from column to column of a ring of the plan: what one run appends is a multiple of
+    banks * 4."""
+    appended = {t.place.columns for t in plan.tensors
+                if t.place.ring == number and t.place.ring_role is pm.RingRole.APPEND}
+    pitch = plan.rings[number].channels
+    while any(columns * pitch % (config.banks * 4) for columns in appended):
+        pitch += 1
+    return pitch

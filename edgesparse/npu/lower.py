@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import NoReturn
 
 import numpy as np
 
@@ -140,6 +141,8 @@ class _Lowering:
 
     def run(self, late: frozenset[int]) -> LoweredNpu:
         low = max((r.address + r.size for r in self.rings.values()), default=0)
+        if low > self.config.scratchpad_bytes or len(self.rings) > self.config.rings:
+            self._leave_largest_ring(low)
         fixed = self._fixed(low)
         high = min(fixed.values(), default=self.config.scratchpad_bytes)
         fitted = fit(self.map, low, high, self.resident)
@@ -161,6 +164,15 @@ class _Lowering:
             (*self._resident_line(), *report(frame, self.reasons)))
 
     # ---- before the first run
+
+    def _leave_largest_ring(self, needed: int) -> NoReturn:
+        """Raises StepTooLarge for a step that uses it; those that share it follow."""
+        largest = max(self.rings, key=lambda ring: self.rings[ring].size)
+        step = next(s for s in (*self.kernels, *self.merged)
+                    if largest in {self.plan.tensors[t].place.ring for t in _touched(self.plan, s)})
+        raise StepTooLarge(
+            step, f"its ring does not fit: all {len(self.rings)} rings take {needed:,} bytes of "
+            f"scratchpad, of {self.config.rings} rings and {self.config.scratchpad_bytes:,} bytes")
 
     def _fixed(self, low: int) -> dict[Piece, int]:
         """Addresses of everything that is loaded in the prologue, at the end of the scratchpad."""

@@ -140,8 +140,8 @@ class StepCode:
         for need in self.kernel.needs:
             place = self.plan.tensors[need.tensor].place
             if need.writes and place.ring >= 0:
-                pitch = self.rings[place.ring].pitch
-                self.asm.emit(Op.RADV, ring=place.ring, bytes=place.columns * pitch)
+                ring = self.rings[place.ring]
+                self.asm.emit(Op.RADV, ring=ring.number, bytes=place.columns * ring.pitch)
 
     # ---- parts
 

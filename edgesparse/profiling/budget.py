@@ -18,8 +18,9 @@ from edgesparse.target import load_target, target_names
 
 SECONDS = {"us": Fraction(1, 10**6), "ms": Fraction(1, 1000), "s": Fraction(1)}
 HERTZ = {"khz": 10**3, "mhz": 10**6, "ghz": 10**9}
-TIME = re.compile(r"(\d+(?:\.\d+)?)(us|ms|s)@(\d+(?:\.\d+)?)(khz|mhz|ghz)", re.IGNORECASE)
-CYCLES = re.compile(r"cycles=(\d+)", re.IGNORECASE)
+NUMBER = r"(\d{1,18}(?:\.\d{1,18})?)"
+TIME = re.compile(rf"{NUMBER}(us|ms|s)@{NUMBER}(khz|mhz|ghz)", re.IGNORECASE)
+CYCLES = re.compile(r"cycles=(\d{1,18})", re.IGNORECASE)
 SHOWN = 5
 """Layers that are listed, those that cost most."""
 PRUNED = (0.5, 0.75, 0.9)

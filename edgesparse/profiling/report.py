@@ -17,6 +17,8 @@ KIND = "edgesparse profile"
 VERSION = 1
 """Of the object; another one is not compared."""
 MODEL = EnergyModel()
+MOST = 10**18
+"""No cost is above it, in cycles or pJ."""
 
 
 def profile_json(found: Profile | HostProfile, plan: Plan) -> dict[str, Any]:
@@ -118,7 +120,8 @@ def _check(now: Mapping[str, Any], before: Any) -> None:
 def _is_whole(profile: dict[str, Any]) -> bool:
     """Whether all that is read below is there."""
     layers, knobs = profile.get("layers"), profile.get("knobs", {})
-    if not isinstance(layers, list) or not isinstance(knobs, dict):
+    if not (isinstance(layers, list) and isinstance(knobs, dict)
+            and isinstance(profile.get("on"), str)):
         return False
     parts = [*layers, profile["total"]] if "total" in profile else layers
     return all(isinstance(part, dict) and isinstance(part.get("name"), str)
@@ -130,7 +133,7 @@ def _is_cost(layer: Mapping[str, Any], npu: bool) -> bool:
     wanted = (
         [layer.get("emulated_cycles"), energy.get("total") if isinstance(energy, dict) else None]
         if npu else [layer.get("share")])
-    return all(isinstance(number, (int, float)) for number in wanted)
+    return all(isinstance(number, (int, float)) and 0 <= number <= MOST for number in wanted)
 
 
 def _identity(profile: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -21,7 +21,7 @@ from edgesparse.npu.kernels.base import (
     positions_at_a_time,
 )
 from edgesparse.npu.kernels.tail import param_item, store_streams
-from edgesparse.npu.layout import Layout
+from edgesparse.npu.layout import Layout, ring_pitch
 from edgesparse.plan import model as pm
 
 MOST_UNROLLED = 32
@@ -48,8 +48,7 @@ class CopyKernel(Kernel):
             Need(self.writes, 1, setting.place(self.writes).columns, role="output", grid="free",
                  partial=not self.copy.fill))
         self.params = param_item(setting, ())
-        self.check_boxes(
-            _natural(setting.place(self.reads)), _natural(setting.place(self.writes)))
+        self.check_boxes(self._planned(self.reads), self._planned(self.writes))
 
     def chunks(self) -> tuple[Item, ...]:
         return ()
@@ -71,12 +70,24 @@ class CopyKernel(Kernel):
             after = (bases[0] + full * step, bases[1] + full * step)
             self._move(code, rest, after, dims)
 
+    def _planned(self, tensor: int) -> Layout:
+        """Its layout but for the address. A ring keeps columns further apart than the plan does."""
+        place, setting = self.setting.place(tensor), self.setting
+        pitch = place.pitch
+        if place.ring >= 0:
+            pitch = ring_pitch(setting.plan, setting.config, place.ring)
+        return Layout(0, 1, place.columns, place.columns * pitch, pitch, place.channels)
+
     def _box(self, x: Layout, out: Layout) -> tuple[int, tuple[int, int], list[Dim]]:
         """(bytes that run on, first addresses, the other dimensions from the innermost out)."""
         c = self.copy
-        read = address_steps(x, c.in_offset, c.in_strides, c.dims)
-        write = address_steps(out, c.out_offset, c.out_strides, c.dims)
-        dims = [d for d in zip(c.dims, read[1], write[1], strict=True) if d[0] > 1][::-1]
+        boxes: list[Dim] = list(zip(c.dims, c.in_strides, c.out_strides, strict=True))
+        for side, layout in ((1, x), (2, out)):
+            boxes = [part for box in boxes for part in by_columns(box, box[side], layout)]
+        counts = [box[0] for box in boxes]
+        read = address_steps(x, c.in_offset, [box[1] for box in boxes], counts)
+        write = address_steps(out, c.out_offset, [box[2] for box in boxes], counts)
+        dims = [d for d in zip(counts, read[1], write[1], strict=True) if d[0] > 1][::-1]
         run = next((d for d in dims if d[1:] == (1, 1)), None)
         if run is not None:
             dims.remove(run)
@@ -146,9 +157,18 @@ class CopyKernel(Kernel):
             asm.loop(out.rows * out.cols * count, lambda: asm.emit(Op.VST, v=0, stream=OUT))
 
 
-def _natural(place: pm.Place) -> Layout:
-    return Layout(
-        0, 1, place.columns, place.columns * place.pitch, place.pitch, place.channels)
+def by_columns(box: Dim, stride: int, layout: Layout) -> list[Dim]:
+    """A dimension over whole columns with gaps between them, as two: columns, and elements of one.
+
+    stride  of the dimension in `layout`, in elements
+    """
+    count = box[0]
+    if layout.dense or not stride or layout.channels % stride:
+        return [box]
+    each = layout.channels // stride
+    if count <= each or count % each:
+        return [box]
+    return [(count // each, box[1] * each, box[2] * each), (each, box[1], box[2])]
 
 
 def address_steps(

@@ -61,11 +61,17 @@ class MacKernel(Kernel):
         self._slices = slices
         self._chunks = chunks_of(setting, slices)
         self._parts = self._split(slices)
-        self.masks_zeros = not (
-            self.parts.pool or self.parts.before.stages or self.parts.after.stages)
+        self.masks_zeros = self._masks_zeros()
         self.needs = self._needs()
         stages = (*self.parts.before.stages, *self.parts.after.stages)
         self.params = param_item(setting, stages, *self._channel_pieces())
+
+    def _masks_zeros(self) -> bool:
+        """Whether the mask of REQ says which results differ from what a fill has written: nothing
+        comes after REQ, and it aims at the zero point of the tensor, as a plan need not."""
+        parts, output = self.parts, self.setting.step.branches[0].output
+        return not (parts.pool or parts.before.stages or parts.after.stages) and (
+            parts.requant.body.zero_point == self.setting.place(output).zero_point)
 
     @property
     def lanewise(self) -> bool:
