@@ -384,3 +384,18 @@ def test_the_bound_is_exact_where_no_activation_is_zero(rng: np.random.Generator
         cycles.append((found["cycles"], found["mac_cyc"]))
     macs = 3 * 2  # slices, groups of up to 8 positions
     assert 0 <= cycles[0][1] - cycles[1][1] <= macs
+
+
+@pytest.mark.parametrize("kind", ["columns", "4x1", "1x1"])
+@pytest.mark.parametrize("channels", [40, 301])
+def test_slices_without_any_weight(rng: np.random.Generator, kind: str, channels: int) -> None:
+    """The second of three slices is all zeros, beside others with 8- or 16-bit column numbers."""
+    b = PlanBuilder()
+    x, y = b.input(14, channels), b.output(14, 48)
+    w = sparse(rng, 48, channels)
+    w[16:32] = 0
+    source = mac(stored(w), w, rng.integers(-99, 99, 48), 0, in_w=14, out_w=14)
+    b.tail(source, x, y, requant(np.full(48, 0.01), 0))
+    for resident in (False, True):
+        options = NpuOptions(resident=resident)
+        lower_and_check(in_lanes(b.plan(), form=KINDS[kind]), LAB, options)

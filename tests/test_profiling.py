@@ -15,6 +15,7 @@ from edgesparse.graph.ir import Array
 from edgesparse.npu.isa import COUNTERS, Space
 from edgesparse.npu.lower import lower_npu
 from edgesparse.npu.options import NpuOptions
+from edgesparse.plan import model as pm
 from edgesparse.plan.npu_model import Npu
 from edgesparse.plan.plan import IoInfo, Plan
 from edgesparse.profiling.bound import bound_of, bound_run
@@ -400,3 +401,19 @@ def test_plans_of_other_machines_are_refused_with_the_way_out() -> None:
 def _npu(plan: Plan) -> Npu:
     assert plan.model.npu is not None
     return plan.model.npu
+
+
+def test_a_plan_that_is_all_the_cpus_has_no_energy_to_compare(
+    capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing moves and nothing multiplies where instructions do not come from flash."""
+    b = PlanBuilder()
+    backwards = pm.Copy(dims=(12,), in_offset=11, in_strides=(-1,), out_strides=(1,))
+    b.tail(backwards, b.input(4, 3), b.output(4, 3))
+    npu = lower_npu(b.plan(), config()).npu
+    plan = plan_of(replace(b.plan(), target="esn-s", config=1, npu=npu))
+    found = profiled(plan, launch_cycles=0, fetch=False)
+    assert [layer.where for layer in found.layers] == [CPU]
+    assert np.isnan(found.energy_ratio(EnergyModel()))
+    show_profile(found, ["load"], "plan")
+    assert "of dense" not in capsys.readouterr().out

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from math import isnan
 from typing import Any
 
 from edgesparse.cli.console import Cell, amount, percent, say, table
@@ -123,7 +124,7 @@ def _show_sums(found: Profile, names: Sequence[str], run: str) -> None:
     say(f"energy  {energy.total / 1000:.4g} nJ a {run}, an estimate: {parts}")
     say(f"        pJ: {MODEL.mac_pj} a MAC; a byte {MODEL.sram_pj_per_byte} SRAM, "
         f"{MODEL.dram_pj_per_byte} DRAM, {MODEL.flash_pj_per_byte} flash (assumed)")
-    if total.dense_cycles:
+    if not isnan(found.energy_ratio(MODEL)):
         low, _, high = (_ratio(found, flash) for flash in FLASH_SETTINGS)
         now = _ratio(found, MODEL.flash_pj_per_byte)
         say(f"        {now} of dense; {low} to {high} with flash at {FLASH_SETTINGS[0]:g} to "

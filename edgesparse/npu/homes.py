@@ -19,7 +19,7 @@ from edgesparse.target import NpuConfig
 
 @dataclass(frozen=True)
 class RingPlace:
-    """A ring of the plan in the scratchpad: `pitch` bytes a column, `size` in all; the NPU's number."""
+    """A ring of the NPU, for one of the plan: `pitch` bytes a column, `size` in all."""
 
     number: int
     address: int

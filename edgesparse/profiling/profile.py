@@ -128,10 +128,11 @@ class Profile:
         return self.total.cycles - self.launch_cycles - sum(layer.cycles for layer in self.layers)
 
     def energy_ratio(self, model: EnergyModel) -> float:
-        """Of a run against the dense twin; NaN where there is none."""
-        if not self.total.dense_cycles:
+        """Of a run against the dense twin; NaN where there is none, or all of it is the CPU's."""
+        dense = energy_of(self.dense, model).total
+        if not self.total.dense_cycles or not dense:
             return float("nan")
-        return self.total.energy(model).total / energy_of(self.dense, model).total
+        return self.total.energy(model).total / dense
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,7 @@ def _of_group(group: pm.RowGroup, number: int, cols: int) -> Iterator[Slice]:
         yield Slice(
             group=number, first_row=group.first_row + i * lanes,
             rows=min(lanes, group.row_count - i * lanes), steps=steps[i],
-            values=(value, steps[i] * lanes), index=(at, used), format=_format(group),
+            values=(value, steps[i] * lanes), index=(at, used), format=_format(group, steps[i]),
             share=share)
         value, at = value + steps[i] * lanes, at + used
 
@@ -82,11 +82,13 @@ def _index_bytes(group: pm.RowGroup, steps: int, cols: int) -> int:
     return size + size % 2
 
 
-def _format(group: pm.RowGroup) -> int:
+def _format(group: pm.RowGroup, steps: int) -> int:
+    """A slice of zeros has no index whose stream would be known to be aligned: 8 bits do."""
+    wide = group.index_bits == 16 and steps > 0
     if group.block_cols < group.block_rows:
-        return group.block_cols | (WIDE_COLUMNS if group.index_bits == 16 else 0)
+        return group.block_cols | (WIDE_COLUMNS if wide else 0)
     if group.packing == Packing.COLUMNS:
-        return Index.COLUMNS8 if group.index_bits == 8 else Index.COLUMNS16
+        return Index.COLUMNS16 if wide else Index.COLUMNS8
     if group.packing == Packing.N_OF_M:
         return Index.N_OF_M | group.n << N_SHIFT | group.m << M_SHIFT
     return Index.BITMASK if group.packing == Packing.BITMASK else Index.DENSE
