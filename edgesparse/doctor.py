@@ -67,6 +67,7 @@ _PACKAGES: tuple[tuple[str, str, str], ...] = (
     ("wfdb", "demo ecg --record", "pip install 'edgesparse[ecg]'"),
     ("matplotlib", "demo ecg --picture", "pip install 'edgesparse[ecg]'"),
     ("pyserial", "devices on a serial port", "pip install pyserial"),
+    ("cbor2", "messages to and from a device", "pip install cbor2"),
 )
 
 
