@@ -39,13 +39,13 @@ static uint64_t add_weight(es_npu *npu, const es_npu_mac *mac, uint32_t column,
     return conflicts;
 }
 
+/* absent: products of the lanes below VL whose weight is not stored. */
 static void count_sparse(es_npu *npu, const es_npu_mac *mac, uint64_t issued,
-                         uint64_t conflicts)
+                         uint64_t absent, uint64_t conflicts)
 {
     uint64_t slots = (uint64_t)mac->steps * mac->positions;
     es_npu_mac_count(npu, slots, issued);
-    npu->counters.mac_skip_w +=
-        (uint64_t)mac->cols * mac->positions * mac->vl - issued;
+    npu->counters.mac_skip_w += absent;
     npu->counters.gather_conflict_cyc += conflicts;
     es_npu_mac_take(npu, 4 + slots + conflicts);
 }
@@ -67,6 +67,7 @@ es_npu_trap es_npu_macw(es_npu *npu)
     es_npu_view index = es_npu_use(npu, insn->i2, mac.steps);
     uint64_t issued = 0, conflicts = 0;
     uint32_t column = 0; /* of the next step, if its delta is 0 */
+    uint32_t absent = mac.cols;
     for (uint32_t step = 0; step < mac.steps; step++) {
         int32_t weight = (int8_t)*es_npu_at(&mac.weights, step);
         column += *es_npu_at(&index, step);
@@ -76,10 +77,11 @@ es_npu_trap es_npu_macw(es_npu *npu)
         if (weight != 0) {
             conflicts += add_weight(npu, &mac, column, weight);
             issued += lanes;
+            absent--;
         }
         column++;
     }
-    count_sparse(npu, &mac, issued, conflicts);
+    count_sparse(npu, &mac, issued, (uint64_t)absent * lanes, conflicts);
     count_bytes(npu, mac.steps, mac.steps, issued);
     return ES_NPU_TRAP_OK;
 }
@@ -91,7 +93,7 @@ typedef struct es_npu_groups {
     uint32_t size, count;         /* lanes of one; how many used */
     uint32_t lane[ES_NPU_LANES];  /* first lane of each */
     int64_t offset[ES_NPU_LANES]; /* of its column */
-    uint32_t products;            /* lanes below VL in them */
+    uint32_t stored;              /* columns so far, over all lanes below VL */
 } es_npu_groups;
 
 static bool any_weight(const int8_t *w, uint32_t count)
@@ -109,7 +111,7 @@ static bool find_groups(const es_npu_mac *mac, const int8_t *w,
                         const uint32_t *column, es_npu_groups *groups,
                         uint32_t *wrong)
 {
-    groups->count = groups->products = 0;
+    groups->count = 0;
     for (uint32_t g = 0; g < mac->lanes / groups->size; g++) {
         uint32_t lane = g * groups->size;
         if (column[g] >= mac->cols) {
@@ -120,15 +122,16 @@ static bool find_groups(const es_npu_mac *mac, const int8_t *w,
             uint32_t end = lane + groups->size;
             groups->lane[groups->count] = lane;
             groups->offset[groups->count++] = es_npu_column(mac, column[g]);
-            groups->products += (end < mac->vl ? end : mac->vl) - lane;
+            groups->stored += (end < mac->vl ? end : mac->vl) - lane;
         }
     }
     return true;
 }
 
-/* One step at position p; returns its conflicts. */
+/* One step at position p; returns its conflicts, adds its products up. */
 static uint64_t add_groups(es_npu *npu, const es_npu_mac *mac, const int8_t *w,
-                           const es_npu_groups *groups, uint32_t p)
+                           const es_npu_groups *groups, uint32_t p,
+                           uint64_t *issued)
 {
     uint32_t *acc = npu->acc[npu->control.insn.a + p];
     int64_t offset[ES_NPU_LANES];
@@ -138,6 +141,7 @@ static uint64_t add_groups(es_npu *npu, const es_npu_mac *mac, const int8_t *w,
         uint32_t first = groups->lane[g], end = first + groups->size;
         for (uint32_t l = first; l < end && l < mac->vl; l++) {
             acc[l] += (uint32_t)(w[l] * x);
+            (*issued)++;
         }
     }
     uint32_t slots = es_npu_fullest_bank(npu, &mac->x, offset, groups->count);
@@ -165,6 +169,7 @@ es_npu_trap es_npu_macg(es_npu *npu)
                       es_npu_count(&npu->control, ES_NPU_REG_NPOS), 1);
     es_npu_groups groups;
     groups.size = insn->i1 & ES_NPU_GROUP_BITS;
+    groups.stored = 0;
     uint32_t per_step = mac.lanes / groups.size, wrong;
     uint32_t index_bytes = mac.steps * per_step * (wide ? 2 : 1);
     es_npu_view index = es_npu_use(npu, insn->i2, index_bytes);
@@ -179,12 +184,12 @@ es_npu_trap es_npu_macg(es_npu *npu)
             return es_npu_stop(npu, ES_NPU_TRAP_FMT, wrong);
         }
         for (uint32_t p = 0; p < mac.positions; p++) {
-            conflicts += add_groups(npu, &mac, w, &groups, p);
+            conflicts += add_groups(npu, &mac, w, &groups, p, &issued);
         }
-        issued += (uint64_t)groups.products * mac.positions;
         x_bytes += (uint64_t)groups.count * mac.positions;
     }
-    count_sparse(npu, &mac, issued, conflicts);
+    uint64_t absent = (uint64_t)mac.cols * mac.vl - groups.stored;
+    count_sparse(npu, &mac, issued, absent * mac.positions, conflicts);
     count_bytes(npu, (uint64_t)mac.steps * mac.lanes, index_bytes, x_bytes);
     return ES_NPU_TRAP_OK;
 }
