@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
-
-import pytest
 
 import edgesparse as es
 from edgesparse.npu.options import NpuOptions
@@ -15,15 +12,6 @@ ECG = es.StreamOptions(
     hop=8, mode="continuous", frontend="ecg360", beats=True)
 KWS, AD = "mlperf/mlperf_kws_dscnn_int8", "mlperf/mlperf_ad01_int8"
 STREAM = "ecg_c48_16x1_75"
-
-
-def model_path(name: str, data_root: Path) -> Path:
-    if "/" not in name:
-        return Path(str(files("edgesparse.demo") / f"{name}.tflite"))
-    path = data_root / "models" / f"{name}.tflite"
-    if not path.exists():
-        pytest.skip(f"{path} is not there")
-    return path
 
 
 @cache

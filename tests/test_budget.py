@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from npu_models import path_of
 
 import edgesparse as es
 from command_line import ECG, Ran
@@ -12,11 +13,11 @@ from edgesparse.errors import BadInput
 from edgesparse.profiling.bound import bound_of
 from edgesparse.profiling.budget import Budget, judge, parse_budget
 from profiled import ECG as STREAM
-from profiled import model_path, plan_for
+from profiled import plan_for
 
 HOP = "hop=8,mode=continuous,frontend=ecg360,beats=yes"
-SPARSE = model_path("ecg_c48_16x1_75", Path())
-DENSE = model_path("ecg_c48_dense", Path())
+SPARSE = path_of(Path(), "ecg_c48_16x1_75")
+DENSE = path_of(Path(), "ecg_c48_dense")
 
 
 @pytest.mark.parametrize(("text", "cycles", "hz"), [
@@ -95,7 +96,7 @@ def test_the_text_names_layers_ways_and_the_hop(tmp_path: Path) -> None:
 
 
 def test_a_met_budget_says_what_is_not_in_it(tmp_path: Path, data_root: Path) -> None:
-    kws = model_path("mlperf/mlperf_kws_dscnn_int8", data_root)
+    kws = path_of(data_root, "mlperf/mlperf_kws_dscnn_int8")
     ran = Ran("convert", kws, "-o", tmp_path / "x.esp", "--target", "esn-s", "--budget",
               "5ms@64MHz")
     assert ran.code == 0

@@ -7,18 +7,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from npu_models import path_of
 
 import edgesparse as es
 from command_line import ECG, Ran, dense_layer
 from edgesparse.profiling.profile import SHARES
 from edgesparse.profiling.run import HOPS
-from profiled import KWS, STREAM, model_path, plan_for
+from profiled import KWS, STREAM, plan_for
 
 
 @pytest.fixture(scope="module")
 def stream(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("plan") / "stream.esp"
-    plan_for(model_path(STREAM, Path())).save(path)
+    plan_for(path_of(Path(), STREAM)).save(path)
     return path
 
 
@@ -39,7 +40,7 @@ def test_the_tables_fit_80_columns_and_have_every_layer(stream: Path) -> None:
 
 
 def test_steps_of_the_cpu_are_named(tmp_path: Path, data_root: Path) -> None:
-    plan_for(model_path(KWS, data_root)).save(tmp_path / "kws.esp")
+    plan_for(path_of(data_root, KWS)).save(tmp_path / "kws.esp")
     ran = Ran("profile", tmp_path / "kws.esp", "--on", "esn-s")
     line = next(line for line in ran.out.splitlines() if line.startswith("Identity"))
     assert "on the CPU" in line
@@ -127,7 +128,7 @@ def saved(path: Path, *arguments: object) -> Path:
 def test_two_profiles_are_set_side_by_side(tmp_path: Path, stream: Path) -> None:
     before = saved(tmp_path / "a.json", stream, "--on", "esn-s")
     resident = tmp_path / "resident.esp"
-    plan_for(model_path(STREAM, Path()), resident=True).save(resident)
+    plan_for(path_of(Path(), STREAM), resident=True).save(resident)
     told = Ran("profile", resident, "--on", "esn-s", "--compare", before, "--json").json
     old = json.loads(before.read_text())
     assert [row["name"] for row in told["comparison"]] == [

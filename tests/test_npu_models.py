@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
 import pytest
+from npu_models import path_of
 
 from edgesparse.comparison import StreamReport
 from edgesparse.convert import Conversion, Options, convert_model
@@ -32,15 +32,6 @@ ON_CPU = {"Softmax has no code"}
 EVERY = tuple(name for name in JUDGED if name != JUDGED_ECG)
 TOO_LARGE = {"models/mlperf/mlperf_ic_resnet_6blk_int8": 1}
 """Steps that do not fit esn-s even in tiles."""
-
-
-def path_of(root: Path, name: str) -> Path:
-    if name in ECG:
-        return Path(str(files("edgesparse.demo") / f"{name}.tflite"))
-    path = root / "models" / f"{name}.tflite"
-    if not path.exists():
-        pytest.skip(f"{path} is not there")
-    return path
 
 
 def converted(path: Path, target: str, options: Options | None = None) -> Conversion:
@@ -105,8 +96,6 @@ def test_every_int8_model_gives_the_interpreters_outputs(name: str, data_root: P
     """All of docs/MODELS.md on esn-s; beside softmaxes and LSTMs one pool, too large, is the CPU's.
     """
     path = model_path(data_root, name)
-    if not path.exists():
-        pytest.skip(f"{path} is not there")
     done = convert_model(path, "esn-s", Options(golden=False))
     assert done.npu is not None
     others = [reason for _, reason in done.npu.host

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from npu_models import path_of
 
 import edgesparse as es
 from command_line import Ran
@@ -15,7 +16,7 @@ from edgesparse.cli.names import short_names
 from edgesparse.npu.isa import Engine
 from edgesparse.profiling.profile import Profile
 from edgesparse.profiling.trace import LANES, LAYER_THREAD, LAYERS, chrome_trace
-from profiled import AD, KWS, STREAM, model_path, plan_for
+from profiled import AD, KWS, STREAM, plan_for
 
 COUNTER = {
     Engine.DMA: "dma_busy", Engine.MAC: "mac_cyc", Engine.REQ: "req_cyc", Engine.LUT: "lut_cyc",
@@ -23,7 +24,7 @@ COUNTER = {
 
 
 def traced(name: str, data_root: Path) -> tuple[Profile, dict[str, Any]]:
-    plan = plan_for(model_path(name, data_root))
+    plan = plan_for(path_of(data_root, name))
     found = es.profile(plan, options=es.ProfileOptions(trace=True))
     assert isinstance(found, Profile)
     return found, chrome_trace(found, short_names([layer.name for layer in plan.layers]))
@@ -95,7 +96,7 @@ def test_threads_have_names(data_root: Path) -> None:
 
 
 def test_the_command_writes_it(tmp_path: Path) -> None:
-    plan = plan_for(model_path(STREAM, Path()))
+    plan = plan_for(path_of(Path(), STREAM))
     plan.save(tmp_path / "ecg.esp")
     ran = Ran("profile", tmp_path / "ecg.esp", "--on", "esn-s", "--trace", tmp_path / "t.json")
     assert ran.code == 0

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from npu_models import path_of
 
 import edgesparse as es
 from edgesparse.cli.profile_view import show_profile
@@ -29,7 +30,7 @@ from edgesparse.runtime.npu_plan import program_of
 from npu_plans import plan_of
 from npu_run import MAC_PARTS, TIMES, columns, config, dense_products, in_lanes
 from plan_builder import PlanBuilder, mac, random_weights, requant, stored
-from profiled import AD, KWS, STREAM, model_path, plan_for
+from profiled import AD, KWS, STREAM, plan_for
 from random_plans import Grower
 
 MODELS = (KWS, AD, STREAM)
@@ -58,7 +59,7 @@ def watched(plan: Plan) -> tuple[es.Session, list[NpuRun]]:
 @pytest.mark.parametrize("name", MODELS)
 def test_identities_hold_for_every_layer(name: str, data_root: Path) -> None:
     """docs/NPU.md section 7: cycles, products of the geometry, lanes."""
-    plan = plan_for(model_path(name, data_root))
+    plan = plan_for(path_of(data_root, name))
     found = profiled(plan)
     assert found.runs == (HOPS if plan.model.stream else RUNS)
     for layer, step in zip(found.layers, plan.model.steps, strict=True):
@@ -75,7 +76,7 @@ def test_identities_hold_for_every_layer(name: str, data_root: Path) -> None:
 
 @pytest.mark.parametrize("name", MODELS)
 def test_layers_launch_and_rest_are_the_total(name: str, data_root: Path) -> None:
-    plan = plan_for(model_path(name, data_root))
+    plan = plan_for(path_of(data_root, name))
     found = profiled(plan, launch_cycles=700)
     assert found.launch_cycles == 700
     assert found.total.counters["cycles"] == found.runs * 700 + round(
@@ -91,7 +92,7 @@ def test_layers_launch_and_rest_are_the_total(name: str, data_root: Path) -> Non
 
 @pytest.mark.parametrize("name", MODELS)
 def test_bytes_are_the_traffic_that_the_verifier_knows(name: str, data_root: Path) -> None:
-    plan = plan_for(model_path(name, data_root))
+    plan = plan_for(path_of(data_root, name))
     machine = NpuMachine(config(), program_of(plan, NativePlan(plan.data)))
     found = profiled(plan)
     for space, counter in DMA.items():
@@ -100,9 +101,9 @@ def test_bytes_are_the_traffic_that_the_verifier_knows(name: str, data_root: Pat
 
 
 def test_steps_of_the_cpu_and_merged_ones_are_named(data_root: Path) -> None:
-    kws = profiled(plan_for(model_path(KWS, data_root)))
+    kws = profiled(plan_for(path_of(data_root, KWS)))
     assert [x.name for x in kws.layers if x.where == CPU] == ["Identity"]
-    stream = profiled(plan_for(model_path(STREAM, data_root)))
+    stream = profiled(plan_for(path_of(data_root, STREAM)))
     merged = [x for x in stream.layers if x.where == MERGED]
     assert len(merged) == 6
     assert all(x.cycles == 0 for x in merged)
@@ -117,7 +118,7 @@ def test_steps_of_the_cpu_and_merged_ones_are_named(data_root: Path) -> None:
 @pytest.mark.parametrize("target", ["esn-s", "esn-m"])
 def test_no_input_takes_longer_than_the_bound(name: str, target: str, data_root: Path) -> None:
     """Up to the end of every layer: uniform, all at the zero point, the ends of the range."""
-    plan = plan_for(model_path(name, data_root), target)
+    plan = plan_for(path_of(data_root, name), target)
     session, runs = watched(plan)
     shape, zero = plan.inputs[0].shape, plan.inputs[0].zero_point
     rng = np.random.default_rng(1)
@@ -130,7 +131,7 @@ def test_no_input_takes_longer_than_the_bound(name: str, target: str, data_root:
 
 @pytest.mark.parametrize("resident", [False, True])
 def test_no_hop_takes_longer_than_the_bound(resident: bool) -> None:
-    plan = plan_for(model_path(STREAM, Path()), resident=resident)
+    plan = plan_for(path_of(Path(), STREAM), resident=resident)
     stream, runs = es.Stream(plan, backend="esn-s"), []
     assert stream.npu is not None
     stream.npu.watch = runs.append
@@ -229,7 +230,7 @@ def test_the_bound_of_several_layers_is_reached_when_no_activation_is_zero() -> 
 
 
 def test_the_bound_names_what_is_not_in_it(data_root: Path) -> None:
-    plan = plan_for(model_path(KWS, data_root))
+    plan = plan_for(path_of(data_root, KWS))
     bound = bound_of(plan)
     assert bound.on_cpu == ("Identity",)
     assert bound.cycles == 500 + sum(bound.steps) + 1
@@ -250,8 +251,8 @@ def test_a_dense_plan_without_zeros_is_as_fast_as_its_twin() -> None:
 
 
 def test_efficiency_is_the_share_of_skipped_work_that_is_saved(data_root: Path) -> None:
-    plan = plan_for(model_path(STREAM, data_root))
-    dense = plan_for(model_path("ecg_c48_dense", data_root))
+    plan = plan_for(path_of(data_root, STREAM))
+    dense = plan_for(path_of(data_root, "ecg_c48_dense"))
     total = profiled(plan).total
     efficiency = total.dense_cycles / total.cycles / (total.dense_macs / total.mean("mac_issued"))
     assert total.sparse_efficiency == pytest.approx(efficiency)
@@ -291,7 +292,7 @@ def test_the_dense_twin_of_a_dense_plan_is_its_bound_without_skipping() -> None:
 
 
 def test_pruned_twins_take_fewer_cycles(data_root: Path) -> None:
-    plan = plan_for(model_path("ecg_c48_dense", data_root))
+    plan = plan_for(path_of(data_root, "ecg_c48_dense"))
     cycles = [pruned_run(plan.model, config(), share, NpuOptions(resident=False)).counters["cycles"]
               for share in (0.0, 0.5, 0.75, 0.9)]
     assert cycles == sorted(cycles, reverse=True)
@@ -316,7 +317,7 @@ def test_pruning_zeroes_whole_blocks_the_smallest_first(share: float) -> None:
 
 
 def test_options_are_those_of_the_plan() -> None:
-    plan = plan_for(model_path(STREAM, Path()), resident=True)
+    plan = plan_for(path_of(Path(), STREAM), resident=True)
     assert options_of(plan.model) == NpuOptions(resident=True)
     for text in ("", "no JSON", "{}", '{"npu": {"resident": true}}', "[1]"):
         assert options_of(replace(plan.model, options=text)) == NpuOptions()
@@ -339,7 +340,7 @@ def test_energy_is_the_sum_of_what_is_counted() -> None:
 
 
 def test_scan_width_one_saves_energy_and_no_time(data_root: Path) -> None:
-    plan = plan_for(model_path(KWS, data_root))
+    plan = plan_for(path_of(data_root, KWS))
     wide, narrow = profiled(plan), profiled(plan, scan_width=1)
     assert narrow.total.counters["mac_issued"] == wide.total.counters["mac_issued"]
     assert narrow.total.energy(EnergyModel()).mac == wide.total.energy(EnergyModel()).mac
@@ -351,7 +352,7 @@ def test_scan_width_one_saves_energy_and_no_time(data_root: Path) -> None:
 
 
 def test_inputs_come_from_the_seed_or_the_user(data_root: Path) -> None:
-    plan = plan_for(model_path(AD, data_root))
+    plan = plan_for(path_of(data_root, AD))
     first, again, other = (
         es.profile(plan, on="esn-s", options=es.ProfileOptions(seed=seed)) for seed in (0, 0, 1))
     assert isinstance(first, Profile)
@@ -364,7 +365,7 @@ def test_inputs_come_from_the_seed_or_the_user(data_root: Path) -> None:
 
 
 def test_a_stream_takes_samples() -> None:
-    plan = plan_for(model_path(STREAM, Path()))
+    plan = plan_for(path_of(Path(), STREAM))
     found = profiled(plan, np.zeros(16 * 30, np.int16))
     assert found.stream
     assert 20 <= found.runs <= 30
@@ -376,7 +377,7 @@ def test_a_stream_takes_samples() -> None:
 
 @pytest.mark.parametrize("name", [AD, STREAM])
 def test_the_host_gives_shares_of_time(name: str, data_root: Path) -> None:
-    plan = plan_for(model_path(name, data_root))
+    plan = plan_for(path_of(data_root, name))
     found = es.profile(plan, on="host")
     assert isinstance(found, es.HostProfile)
     assert [layer.name for layer in found.layers] == [layer.name for layer in plan.layers]
@@ -387,11 +388,11 @@ def test_the_host_gives_shares_of_time(name: str, data_root: Path) -> None:
 
 
 def test_plans_of_other_machines_are_refused_with_the_way_out() -> None:
-    plan = plan_for(model_path(STREAM, Path()))
+    plan = plan_for(path_of(Path(), STREAM))
     with pytest.raises(WrongMachine, match="convert the model with --target esn-m"):
         es.profile(plan, on="esn-m")
     with pytest.raises(WrongMachine, match="convert the model with --target esn"):
-        es.profile(es.convert(model_path(STREAM, Path())), on="esn-s")
+        es.profile(es.convert(path_of(Path(), STREAM)), on="esn-s")
     with pytest.raises(BadInput, match="host, esn-lab, esn-m, esn-s is allowed"):
         es.profile(plan, on="cortex-m4")
     with pytest.raises(WrongMachine, match="configuration 77"):

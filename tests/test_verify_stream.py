@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -174,14 +175,14 @@ def test_a_plan_that_computes_something_else_differs_from_the_windows(beats: Pla
     assert report.first.first.ours != report.first.first.theirs
 
 
-class Altered(ReferenceStream):
+class Altered(ReferenceStream, ABC):
     """A reference that is wrong, as if the core were."""
 
     def push(self, frames: Iterable[Iterable[int]]) -> list[Event]:
         return [self.alter(e) for e in super().push(frames)]
 
-    def alter(self, event: Event) -> Event:
-        raise NotImplementedError
+    @abstractmethod
+    def alter(self, event: Event) -> Event: ...
 
 
 class OtherByte(Altered):
