@@ -57,6 +57,17 @@ def build_and_ctest(name: str, *options: str) -> None:
         run("ctest", "--test-dir", folder, "--output-on-failure", "--no-tests=error")
 
 
+def fuzz_driver(name: str) -> Path:
+    """A driver of native/fuzz, built with sanitizers in build/test-fuzz."""
+    require("cmake")
+    folder = ROOT / "build" / "test-fuzz"
+    with only_one("test-fuzz"):
+        run("cmake", "-S", ROOT, "-B", folder, "-G", "Ninja", "-DES_WERROR=ON", "-DES_FUZZ=ON",
+            "-DCMAKE_BUILD_TYPE=RelWithDebInfo")
+        run("cmake", "--build", folder, "--target", name)
+    return folder / "native" / name
+
+
 @pytest.fixture(scope="module")
 def core_size() -> dict[str, int]:
     """Sizes of the core on Cortex-M4, by firmware_sim/size.py; leaves its library in build/."""

@@ -9,21 +9,14 @@ from __future__ import annotations
 import re
 import subprocess
 
-from needs import require
-from test_house import ROOT, only_one, run
+from test_house import fuzz_driver
 
 LINES = 100_000
 
 
 def test_no_line_makes_the_device_step_over_its_buffers() -> None:
-    require("cmake")
-    folder = ROOT / "build" / "test-fuzz"
-    with only_one("test-fuzz"):
-        run("cmake", "-S", ROOT, "-B", folder, "-G", "Ninja", "-DES_WERROR=ON", "-DES_FUZZ=ON",
-            "-DCMAKE_BUILD_TYPE=RelWithDebInfo")
-        run("cmake", "--build", folder, "--target", "mutate_link")
     done = subprocess.run(
-        [folder / "native" / "mutate_link", "-n", str(LINES)], capture_output=True, text=True,
+        [fuzz_driver("mutate_link"), "-n", str(LINES)], capture_output=True, text=True,
         timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr
     count = {name: int(number) for number, name in re.findall(r"(\d+) ([a-z ]+)", done.stdout)}

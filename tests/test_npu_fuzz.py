@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 from edgesparse.npu.isa import Op, Trap
-from needs import require
-from test_house import only_one, run
+from test_house import fuzz_driver, run
 
 ROOT = Path(__file__).resolve().parents[1]
 PROGRAMS = 20000
@@ -22,13 +21,7 @@ PROGRAMS = 20000
 
 @pytest.fixture(scope="module")
 def driver() -> Path:
-    require("cmake")
-    folder = ROOT / "build" / "test-fuzz"
-    with only_one("test-fuzz"):
-        run("cmake", "-S", ROOT, "-B", folder, "-G", "Ninja", "-DES_WERROR=ON", "-DES_FUZZ=ON",
-            "-DCMAKE_BUILD_TYPE=RelWithDebInfo")
-        run("cmake", "--build", folder, "--target", "mutate_npu")
-    return folder / "native" / "mutate_npu"
+    return fuzz_driver("mutate_npu")
 
 
 def test_random_programs_are_refused_or_run_without_a_finding(driver: Path) -> None:

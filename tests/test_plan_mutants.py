@@ -15,11 +15,10 @@ import pytest
 
 from edgesparse.plan.write import write_plan
 from everything import everything
-from needs import require
 from random_plans import random_plan
 from running_plans import random_running_plan, running_plan
 from stream_plans import SMALL_QUALITY, full_stream_plan, incremental_plan
-from test_house import only_one, run
+from test_house import fuzz_driver, run
 
 ROOT = Path(__file__).resolve().parents[1]
 PLANS, MUTANTS = 12, 3000
@@ -28,13 +27,7 @@ PLANS, MUTANTS = 12, 3000
 
 @pytest.fixture(scope="module")
 def driver() -> Path:
-    require("cmake")
-    folder = ROOT / "build" / "test-fuzz"
-    with only_one("test-fuzz"):
-        run("cmake", "-S", ROOT, "-B", folder, "-G", "Ninja", "-DES_WERROR=ON", "-DES_FUZZ=ON",
-            "-DCMAKE_BUILD_TYPE=RelWithDebInfo")
-        run("cmake", "--build", folder, "--target", "mutate_plan")
-    return folder / "native" / "mutate_plan"
+    return fuzz_driver("mutate_plan")
 
 
 @pytest.fixture(scope="module")

@@ -5,17 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "check.h"
 #include "edgesparse/npu.h"
-
-static int failures;
-
-#define CHECK(condition)                                                       \
-    do {                                                                       \
-        if (!(condition)) {                                                    \
-            printf("%s:%d: %s\n", __FILE__, __LINE__, #condition);             \
-            failures++;                                                        \
-        }                                                                      \
-    } while (0)
 
 enum { BENCH_LANES = 16, BENCH_SIZE = 8192, BENCH_MOST = 64 };
 

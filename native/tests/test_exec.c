@@ -2,18 +2,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "check.h"
 #include "plan/view.h"
 #include "plan_everything.h"
-
-static int failures;
-
-#define CHECK(condition)                                                       \
-    do {                                                                       \
-        if (!(condition)) {                                                    \
-            printf("%s:%d: %s\n", __FILE__, __LINE__, #condition);             \
-            failures++;                                                        \
-        }                                                                      \
-    } while (0)
 
 enum { ROOM = 2048, GUARD = 64, MOST_STEPS = 16 };
 

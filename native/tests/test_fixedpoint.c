@@ -1,17 +1,8 @@
 /* fixedpoint.h against the words of PLAN_FORMAT.md section 5. */
 #include <stdio.h>
 
+#include "check.h"
 #include "fixedpoint.h"
-
-static int failures;
-
-#define CHECK(condition)                                                       \
-    do {                                                                       \
-        if (!(condition)) {                                                    \
-            printf("%s:%d: %s\n", __FILE__, __LINE__, #condition);             \
-            failures++;                                                        \
-        }                                                                      \
-    } while (0)
 
 static uint32_t state = 1;
 

@@ -2,19 +2,11 @@
  * format, on random work. */
 #include <stdio.h>
 
+#include "check.h"
 #include "elementwise.h"
 #include "exec/kernels.h"
 
-static int failures;
 static uint32_t state = 1, claimed;
-
-#define CHECK(condition)                                                       \
-    do {                                                                       \
-        if (!(condition)) {                                                    \
-            printf("%s:%d: %s\n", __FILE__, __LINE__, #condition);             \
-            failures++;                                                        \
-        }                                                                      \
-    } while (0)
 
 static uint32_t any(void)
 {

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "check.h"
 #include "edgesparse/store.h"
 
 enum { SECTOR = 512, SLOT = 1024, LOG = 3 * SECTOR, SIZE = LOG + 2 * SLOT };
@@ -13,15 +14,6 @@ static uint8_t memory[SIZE];
 static uint32_t fails_at; /* program fails there; 0: nowhere */
 static es_flash flash;
 static es_store store;
-static int failed;
-
-#define CHECK(what)                                                            \
-    do {                                                                       \
-        if (!(what)) {                                                         \
-            printf("FAIL line %d: %s\n", __LINE__, #what);                     \
-            failed = 1;                                                        \
-        }                                                                      \
-    } while (0)
 
 static int read_flash(void *user, uint32_t address, void *bytes, uint32_t size)
 {
@@ -40,7 +32,7 @@ static int program(void *user, uint32_t address, const void *bytes,
     }
     for (uint32_t i = 0; i < size; i++) {
         if (memory[address + i] != 0xFF) {
-            failed = 1;
+            failures++;
         }
         memory[address + i] = from[i];
     }
@@ -384,5 +376,5 @@ int main(void)
     test_layout();
     test_sha256();
     test_texts();
-    return failed;
+    return failures != 0;
 }

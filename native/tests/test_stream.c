@@ -3,19 +3,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "check.h"
 #include "edgesparse/edgesparse.h"
 #include "plan_everything.h"
 #include "plan_stream.h"
-
-static int failures;
-
-#define CHECK(condition)                                                       \
-    do {                                                                       \
-        if (!(condition)) {                                                    \
-            printf("%s:%d: %s\n", __FILE__, __LINE__, #condition);             \
-            failures++;                                                        \
-        }                                                                      \
-    } while (0)
 
 enum {
     ROOM = 4096,

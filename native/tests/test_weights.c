@@ -2,17 +2,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "check.h"
 #include "weights/weights.h"
-
-static int failures;
-
-#define CHECK(condition)                                                       \
-    do {                                                                       \
-        if (!(condition)) {                                                    \
-            printf("%s:%d: %s\n", __FILE__, __LINE__, #condition);             \
-            failures++;                                                        \
-        }                                                                      \
-    } while (0)
 
 enum { MOST = 4096 };
 
