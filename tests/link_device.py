@@ -21,6 +21,7 @@ from edgesparse.link.client import Patience
 from needs import require
 from test_house import ROOT, only_one, run
 
+
 def device_arguments(buffer: int, plan: Path | None, store: bool) -> list[str | Path]:
     return [*(["--store"] if store else []), str(buffer), *([plan] if plan else [])]
 
