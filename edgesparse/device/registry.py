@@ -8,6 +8,7 @@ import re
 import shutil
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -119,7 +120,7 @@ def _answers(entry: Entry) -> bool:
     """By its control socket, which no other process can have, as it can a pid."""
     try:
         Qmp(control_of(Path(entry.folder)), ASK_S).close()
-    except (FileNotFoundError, ConnectionRefusedError):
+    except (FileNotFoundError, ConnectionError):
         return False
     except DeviceFailed:  # it talks to somebody else
         return True
@@ -139,8 +140,8 @@ def stop(entry: Entry) -> None:
     """
     control = control_of(Path(entry.folder))
     if entry.alive:
-        with Qmp(control, ASK_S) as qmp:
-            qmp.ask("quit")
+        with suppress(FileNotFoundError, ConnectionError), Qmp(control, ASK_S) as qmp:
+            qmp.ask("quit")  # it may be gone before it has answered
         end = time.monotonic() + STOP_S
         while _answers(entry):
             if time.monotonic() > end:
