@@ -281,6 +281,33 @@ def test_bytes_that_nobody_took_in_time_are_counted() -> None:
         assert link.echo("x") == "x"
 
 
+def test_half_a_frame_is_forgotten_when_the_line_is_quiet() -> None:
+    with running() as (_, link):
+        whole = encode(Framing.COBS, message(Command(Group.OS, 0, Op.WRITE, "echo"), 9, {"d": "x"}))
+        link.port.write(whole[:-3])
+        time.sleep(0.3)
+        assert link.echo("y") == "y"
+        assert link.counters.repeats == 0
+
+
+def test_a_host_that_does_not_read_costs_replies_only() -> None:
+    """A terminal holds 4 KB and the ring 2; what is beyond them after a second is lost."""
+    echo = message(Command(Group.OS, 0, Op.WRITE, "echo"), 9, {"d": "x" * 900})
+    options = DeviceOptions(pty=True)
+    with Device.start("cortex-m4", options=options) as device, open_link(device.port) as link:
+        before = link.stats()
+        for number in range(9):
+            frame = bytearray(echo)
+            frame[6] = number
+            link.port.write(encode(Framing.COBS, bytes(frame)))
+        time.sleep(4)
+        link.port.reset_input_buffer()
+        after = link.stats()
+        assert after["frames"] - before["frames"] >= 8
+        assert link.echo("z") == "z"
+        assert inference.memory(link).cause is Cause.POWER
+
+
 @cpus
 def test_instructions_are_counted_exactly(cpu: str) -> None:
     """Per step: the same in each run, on each device, and whatever an instruction takes.
@@ -342,7 +369,7 @@ def test_what_a_device_cannot_be_started_with(tmp_path: Path) -> None:
 
 def test_a_qemu_that_does_not_start_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(BOARDS, "cortex-m4", replace(BOARDS["cortex-m4"], machine="none-such"))
-    with pytest.raises(DeviceFailed, match="QEMU does not start: .*unsupported machine type"):
+    with pytest.raises(DeviceFailed, match=r"QEMU does not start: .*unsupported machine type"):
         Device.start("cortex-m4")
 
 
