@@ -281,6 +281,13 @@ def test_bytes_that_nobody_took_in_time_are_counted() -> None:
         assert link.echo("x") == "x"
 
 
+def test_a_full_slot_is_hashed_before_the_watchdog_minds() -> None:
+    """86 million instructions, at a microsecond each."""
+    with running(plan=np.random.default_rng(1).bytes(nvm.SLOT), icount=10) as (_, link):
+        assert inference.memory(link).cause is Cause.POWER
+        assert len(active(link)) == 1
+
+
 def test_half_a_frame_is_forgotten_when_the_line_is_quiet() -> None:
     with running() as (_, link):
         whole = encode(Framing.COBS, message(Command(Group.OS, 0, Op.WRITE, "echo"), 9, {"d": "x"}))
