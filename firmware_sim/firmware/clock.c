@@ -1,7 +1,7 @@
 /* The clock of sessions: the board's ticks or, where the emulator's host says
  * how long an instruction takes, instructions.
  *
- * A tick is 31 to 50 ns. Where an instruction takes at least 128, the ticks
+ * A tick is 40 or 50 ns. Where an instruction takes at least 128, the ticks
  * between two readings tell to the instruction how many there were: a reading
  * is less than a tick off. So each interval is rounded by itself, and sums of
  * intervals are exact. */

@@ -33,7 +33,7 @@ void es_watchdog_start(void)
     if (es_host_shift(&shift) && shift > FULL_SPEED) {
         limit <<= shift - FULL_SPEED;
     }
-    SYST_RVR = ES_TICKS / 2 - 1;
+    SYST_RVR = ES_CORE / 2 - 1;
     es_watchdog_feed();
 }
 
