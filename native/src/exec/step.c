@@ -271,7 +271,7 @@ void es_step_run(uint8_t *arena, const es_root *root, uint32_t index)
         es_copy_run(&x);
     } else if (x.step.source_kind == ES_SOURCE_LSTM) {
         es_lstm_run(&x);
-    } else {
+    } else if (!es_regular_run(&x)) {
         run_tiles(&x);
     }
     for (uint32_t b = 0; b < x.step.branches.count; b++) {
