@@ -200,8 +200,8 @@ void es_source_columns(es_exec *x, const es_mac_source *source,
     }
 }
 
-/* A Load that only moves columns: no stage, and the same channels on both sides.
- * Returns whether it was one. */
+/* A Load that only moves columns: no stage, and the same channels on both
+ * sides. Returns whether it was one. */
 static bool move_columns(es_exec *x)
 {
     if (x->step.source_kind != ES_SOURCE_LOAD || x->step.branches.count != 1) {
