@@ -64,7 +64,7 @@ void es_mac_begin(const es_exec *x, es_mac_source *source)
 {
     es_mac_view(x->step.source, &source->mac);
     const es_geometry *g = source->mac.geometry;
-    uint32_t bytes = es_mac_patch_bytes(x->root, &x->step, &source->mac);
+    uint32_t bytes = es_mac_patch_bytes(x->input.map.place, g);
     uint8_t *scratch = x->arena + x->step.scratch_offset;
     source->patches = bytes ? (int8_t *)scratch : NULL;
     source->patch = (uint32_t)g->kernel_h * g->kernel_w * g->in_c;
