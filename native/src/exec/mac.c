@@ -10,7 +10,7 @@ static void copy_column(const es_reader *input, uint32_t column, int8_t *to)
     const int8_t *from =
         input->base + es_column_at(&input->map, (int32_t)column);
     if (place->layout == ES_LAYOUT_NWC) {
-        memcpy(to, from, place->channels);
+        es_copy_bytes(to, from, place->channels);
         return;
     }
     for (uint32_t c = 0; c < place->channels; c++) {
@@ -37,9 +37,10 @@ static void gather_row(const es_reader *input, const es_geometry *g, int32_t y,
             if (dense) { /* all taps inside at once */
                 uint32_t rest = g->in_w - (uint32_t)at;
                 taps = g->kernel_w - kx < rest ? g->kernel_w - kx : rest;
-                memcpy(to,
-                       input->base + es_column_at(&input->map, (int32_t)column),
-                       taps * g->in_c);
+                es_copy_bytes(to,
+                              input->base +
+                                  es_column_at(&input->map, (int32_t)column),
+                              taps * g->in_c);
             } else {
                 copy_column(input, column, to);
             }
