@@ -51,7 +51,7 @@ bool es_regular_view(const es_exec *x, es_regular *view)
     view->geometry = g;
     view->bias = mac.bias.data;
     view->patch = (uint32_t)g->kernel_h * g->kernel_w * g->in_c;
-    view->in_place = es_mac_patch_bytes(x->input.map.place, g) == 0;
+    view->in_place = es_mac_in_place(x->input.map.place, g);
     view->output = x->lane.output;
     view->input = x->input;
     view->columns = view->output.map.place->columns;
