@@ -70,7 +70,7 @@ const int8_t *es_regular_patch(const es_regular *step, uint32_t column,
     }
     uint32_t row = column / g->out_w * g->stride_h;
     uint32_t at = column % g->out_w * g->stride_w + row * g->in_w;
-    return step->input.base + es_column_at(&step->input.map, (int32_t)at);
+    return step->input.base + es_nwc_column_at(&step->input.map, (int32_t)at);
 }
 
 /* One more for every kernel in the list: without one, nobody is asked. */

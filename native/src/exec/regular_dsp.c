@@ -337,10 +337,10 @@ void es_dsp_set_columns(es_dsp_tile *tile, uint32_t first)
     for (uint32_t p = 0; p < tile->count; p++) {
         int32_t column = (int32_t)(first + p);
         tile->output[p] =
-            step->output.base + es_column_at(&step->output.map, column);
+            step->output.base + es_nwc_column_at(&step->output.map, column);
         if (step->add.kind) {
-            tile->operand[p] =
-                step->operand.base + es_column_at(&step->operand.map, column);
+            tile->operand[p] = step->operand.base +
+                               es_nwc_column_at(&step->operand.map, column);
         }
     }
 }
