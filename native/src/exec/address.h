@@ -25,6 +25,20 @@ typedef struct es_writer {
     es_map map;
 } es_writer;
 
+/* memcpy of a few words, which are most of what is moved here. */
+static inline void es_copy_bytes(int8_t *to, const int8_t *from, uint32_t count)
+{
+    for (; count >= 16; count -= 16, to += 16, from += 16) {
+        memcpy(to, from, 16);
+    }
+    for (; count >= 4; count -= 4, to += 4, from += 4) {
+        memcpy(to, from, 4);
+    }
+    for (; count > 0; count--) {
+        *to++ = *from++;
+    }
+}
+
 /* Heads of the rings are the first words of the arena. */
 static inline uint32_t es_ring_head(const uint8_t *arena, uint32_t ring)
 {
@@ -65,6 +79,18 @@ static inline uint32_t es_base_offset(const es_ring *rings,
                                             : place->offset;
 }
 
+/* Where a column of an NWC tensor starts; those of a ring wrap. */
+static inline ptrdiff_t es_nwc_column_at(const es_map *map, int32_t column)
+{
+    ptrdiff_t pitch = (ptrdiff_t)map->place->pitch;
+    if (map->ring_columns) {
+        uint32_t at = map->first + (uint32_t)column;
+        at -= at >= map->ring_columns ? map->ring_columns : 0;
+        return (ptrdiff_t)at * pitch;
+    }
+    return column * pitch;
+}
+
 /* Columns before 0 and from `columns` on are the halo's. */
 static inline ptrdiff_t es_column_at(const es_map *map, int32_t column)
 {
@@ -72,12 +98,7 @@ static inline ptrdiff_t es_column_at(const es_map *map, int32_t column)
     ptrdiff_t pitch = (ptrdiff_t)place->pitch;
     switch (place->layout) {
     case ES_LAYOUT_NWC:
-        if (map->ring_columns) {
-            uint32_t at = map->first + (uint32_t)column;
-            at -= at >= map->ring_columns ? map->ring_columns : 0;
-            return (ptrdiff_t)at * pitch;
-        }
-        return column * pitch;
+        return es_nwc_column_at(map, column);
     case ES_LAYOUT_PLANAR:
         return column;
     case ES_LAYOUT_C4:

@@ -51,6 +51,13 @@ static inline int32_t es_dsp_low_high(uint32_t a, uint32_t b, int32_t sum)
     return result;
 }
 
+static inline int32_t es_dsp_high_high(uint32_t a, uint32_t b, int32_t sum)
+{
+    int32_t result;
+    __asm("smlatt %0, %1, %2, %3" : "=r"(result) : "r"(a), "r"(b), "r"(sum));
+    return result;
+}
+
 /* The high word of a * b, rounded. */
 static inline int32_t es_dsp_smmulr(int32_t a, int32_t b)
 {
@@ -59,10 +66,49 @@ static inline int32_t es_dsp_smmulr(int32_t a, int32_t b)
     return result;
 }
 
+/* The high word of a * b, rounded, and c. */
+static inline int32_t es_dsp_smmlar(int32_t a, int32_t b, int32_t c)
+{
+    int32_t result;
+    __asm("smmlar %0, %1, %2, %3" : "=r"(result) : "r"(a), "r"(b), "r"(c));
+    return result;
+}
+
+/* 2 * value, or the largest or smallest number there is. */
+static inline int32_t es_dsp_double(int32_t value)
+{
+    int32_t result;
+    __asm("qadd %0, %1, %1" : "=r"(result) : "r"(value));
+    return result;
+}
+
 static inline int32_t es_dsp_to_int8(int32_t value)
 {
     int32_t result;
     __asm("ssat %0, #8, %1" : "=r"(result) : "r"(value));
+    return result;
+}
+
+/* Shifts by the lowest byte of `by`, whatever stands above it. */
+static inline int32_t es_dsp_right(int32_t value, uint32_t by)
+{
+    int32_t result;
+    __asm("asr %0, %1, %2" : "=r"(result) : "r"(value), "r"(by));
+    return result;
+}
+
+static inline int32_t es_dsp_left(int32_t value, uint32_t by)
+{
+    int32_t result;
+    __asm("lsl %0, %1, %2" : "=r"(result) : "r"(value), "r"(by));
+    return result;
+}
+
+/* value >> 1, saturated. */
+static inline int32_t es_dsp_half_to_int8(int32_t value)
+{
+    int32_t result;
+    __asm("ssat %0, #8, %1, asr #1" : "=r"(result) : "r"(value));
     return result;
 }
 

@@ -10,12 +10,23 @@ static void copy_column(const es_reader *input, uint32_t column, int8_t *to)
     const int8_t *from =
         input->base + es_column_at(&input->map, (int32_t)column);
     if (place->layout == ES_LAYOUT_NWC) {
-        memcpy(to, from, place->channels);
+        es_copy_bytes(to, from, place->channels);
         return;
     }
     for (uint32_t c = 0; c < place->channels; c++) {
         to[c] = from[es_channel_at(&input->map, c)];
     }
+}
+
+/* Columns from `column` on that stand one after the other, at most `most`. */
+static uint32_t side_by_side(const es_map *map, uint32_t column, uint32_t most)
+{
+    uint32_t at = map->first + column, ring = map->ring_columns;
+    if (!ring) {
+        return most;
+    }
+    uint32_t rest = ring - (at >= ring ? at - ring : at);
+    return rest < most ? rest : most;
 }
 
 /* One row of a patch: kernel_w taps from column x of row y on. */
@@ -24,7 +35,7 @@ static void gather_row(const es_reader *input, const es_geometry *g, int32_t y,
 {
     const es_place *place = input->map.place;
     bool dense = g->dilation_w == 1 && place->layout == ES_LAYOUT_NWC &&
-                 place->pitch == g->in_c && !input->map.ring_columns;
+                 place->pitch == g->in_c;
     bool inside = y >= 0 && y < g->in_h;
     uint32_t kx = 0;
     while (kx < g->kernel_w) {
@@ -37,9 +48,11 @@ static void gather_row(const es_reader *input, const es_geometry *g, int32_t y,
             if (dense) { /* all taps inside at once */
                 uint32_t rest = g->in_w - (uint32_t)at;
                 taps = g->kernel_w - kx < rest ? g->kernel_w - kx : rest;
-                memcpy(to,
-                       input->base + es_column_at(&input->map, (int32_t)column),
-                       taps * g->in_c);
+                taps = side_by_side(&input->map, column, taps);
+                es_copy_bytes(to,
+                              input->base +
+                                  es_column_at(&input->map, (int32_t)column),
+                              taps * g->in_c);
             } else {
                 copy_column(input, column, to);
             }
@@ -49,8 +62,8 @@ static void gather_row(const es_reader *input, const es_geometry *g, int32_t y,
     }
 }
 
-static void gather(const es_reader *input, const es_geometry *g,
-                   uint32_t column, int8_t *to)
+void es_gather(const es_reader *input, const es_geometry *g, uint32_t column,
+               int8_t *to)
 {
     int32_t y = (int32_t)(column / g->out_w * g->stride_h) - g->pad_top;
     int32_t x = (int32_t)(column % g->out_w * g->stride_w) - g->pad_left;
@@ -64,7 +77,7 @@ void es_mac_begin(const es_exec *x, es_mac_source *source)
 {
     es_mac_view(x->step.source, &source->mac);
     const es_geometry *g = source->mac.geometry;
-    uint32_t bytes = es_mac_patch_bytes(x->root, &x->step, &source->mac);
+    uint32_t bytes = es_mac_patch_bytes(x->input.map.place, g);
     uint8_t *scratch = x->arena + x->step.scratch_offset;
     source->patches = bytes ? (int8_t *)scratch : NULL;
     source->patch = (uint32_t)g->kernel_h * g->kernel_w * g->in_c;
@@ -80,7 +93,7 @@ static void set_columns(const es_exec *x, const es_mac_source *source,
     for (uint32_t p = 0; p < count; p++) {
         if (source->patches) {
             int8_t *to = source->patches + p * source->patch;
-            gather(&x->input, g, columns[p], to);
+            es_gather(&x->input, g, columns[p], to);
             job->x[p] = to;
         } else { /* no padding, and the taps stand side by side */
             uint32_t row = columns[p] / g->out_w * g->stride_h;

@@ -1,0 +1,225 @@
+/* Sums of a regular step to int8, with SMMULR: scaling, then perhaps an Add. */
+#include "exec/dsp.h"
+#include "exec/regular_dsp.h"
+#include "fixedpoint.h"
+
+/* ---- scaling ---- */
+
+/* Exact for multipliers of 2^30 and more and 1 <= right <= 20: SMMLAR of 2 v is
+ * the first rounding, and adds the zero point and a half before the shift. That
+ * is the second rounding, a half up, so away from zero after 1 is taken from
+ * what is negative; from a v that is negative and rounds to 0 it takes nothing
+ * that shows. Where 2 v does not fit, the result is past int8 with and without.
+ */
+enum { ROWS = 4 };
+
+/* right - 1 of four rows, a byte each; *simple says whether that and their
+ * multipliers are as above. */
+static inline uint32_t halves_of(const int32_t *multiplier, const int8_t *shift,
+                                 bool *simple)
+{
+    uint32_t halves = ~es_dsp_load(shift); /* ~-right = right - 1 */
+    int32_t both = multiplier[0] & multiplier[1];
+    both &= multiplier[2] & multiplier[3];
+    *simple = ((halves | (halves + 0x6C6C6C6CU)) & 0x80808080U) == 0 &&
+              (both >> 30) != 0;
+    return halves;
+}
+
+/* Rows as the words of the format have it. */
+static __attribute__((noinline)) void rows_slowly(const es_dsp_tile *tile,
+                                                  uint32_t first, uint32_t row,
+                                                  uint32_t end,
+                                                  int8_t *const *to)
+{
+    const es_stage *stage = &tile->step->requant;
+    bool each = stage->multiplier.count > 1, shifts = stage->shift.count > 1;
+    for (; row < end; row++) {
+        int32_t by = stage->multiplier.data[each ? first + row : 0];
+        int shift = stage->shift.data[shifts ? first + row : 0];
+        for (uint32_t p = 0; p < tile->width; p++) {
+            int32_t v = tile->sums[row * tile->width + p];
+            v = stage->zero_point + es_mbqm_double(v, by, shift);
+            to[p][row] = (int8_t)es_clamp(v, INT8_MIN, INT8_MAX);
+        }
+    }
+}
+
+/* From `row` on, four rows at a time, until four are not so simple or not
+ * there. Returns how far it came. */
+static inline __attribute__((always_inline)) uint32_t
+scale(const es_dsp_tile *tile, uint32_t first, uint32_t row, uint32_t rows,
+      int8_t *const *places, const uint32_t width)
+{
+    const es_stage *stage = &tile->step->requant;
+    const int32_t *multiplier = stage->multiplier.data + first + row;
+    const int8_t *shift = stage->shift.data + first + row;
+    const int32_t *sums = tile->sums + row * width;
+    const int32_t twice_zero_and_1 = 2 * stage->zero_point + 1;
+    int8_t *to[ES_TILE_COLUMNS] = {0};
+#pragma GCC unroll 4
+    for (uint32_t p = 0; p < width; p++) {
+        to[p] = places[p] + row;
+    }
+    for (; row + ROWS <= rows; row += ROWS, shift += ROWS) {
+        bool simple;
+        uint32_t halves = halves_of(multiplier, shift, &simple);
+        if (!simple) {
+            break;
+        }
+#pragma GCC unroll 4
+        for (uint32_t r = 0; r < ROWS; r++, halves >>= 8) {
+            int32_t by = *multiplier++, add = 0;
+            if (width > 1) {
+                add = es_dsp_left(twice_zero_and_1, halves);
+            }
+#pragma GCC unroll 4
+            for (uint32_t p = 0; p < width; p++) {
+                int32_t v = *sums++;
+                int32_t at = es_dsp_double(v);
+                at = width > 1 ? es_dsp_smmlar(at, by, add)
+                               : es_dsp_smmulr(at, by);
+                at = es_dsp_right(at + (v >> 31), halves);
+                at += width > 1 ? 0 : twice_zero_and_1; /* or once for all */
+                *to[p]++ = (int8_t)es_dsp_half_to_int8(at);
+            }
+        }
+    }
+    return row;
+}
+
+#define SCALE(width)                                                           \
+    static __attribute__((noinline))                                           \
+    uint32_t scale_##width(const es_dsp_tile *tile, uint32_t first,            \
+                           uint32_t row, uint32_t rows, int8_t *const *to)     \
+    {                                                                          \
+        return scale(tile, first, row, rows, to, width);                       \
+    }
+SCALE(1)
+SCALE(2)
+SCALE(4)
+
+static void scale_rows(const es_dsp_tile *tile, uint32_t first, uint32_t rows,
+                       int8_t *const *to)
+{
+    const es_stage *stage = &tile->step->requant;
+    if (stage->multiplier.count == 1 || stage->shift.count == 1) {
+        rows_slowly(tile, first, 0, rows, to);
+        return;
+    }
+    for (uint32_t row = 0;; row += ROWS) {
+        row = tile->width == 4   ? scale_4(tile, first, row, rows, to)
+              : tile->width == 2 ? scale_2(tile, first, row, rows, to)
+                                 : scale_1(tile, first, row, rows, to);
+        uint32_t end = rows - row < ROWS ? rows : row + ROWS;
+        rows_slowly(tile, first, row, end, to);
+        if (end == rows) {
+            return;
+        }
+    }
+}
+
+static bool is_full(const es_stage *stage)
+{
+    return stage->qmin == INT8_MIN && stage->qmax == INT8_MAX;
+}
+
+static void clamp(const es_stage *stage, int8_t *values, uint32_t count)
+{
+    for (int8_t *end = values + count; values != end; values++) {
+        *values = (int8_t)es_clamp(*values, stage->qmin, stage->qmax);
+    }
+}
+
+/* ---- the sum of two tensors ---- */
+
+/* Inputs less their zero points are below 2^8, so with 20 more bits what is
+ * multiplied is below 2^30. */
+enum { LEFT = 20 };
+
+/* Of the two that are added, the one with the larger scale is only halved:
+ * x * 2^20 / 2 is exact. */
+static bool halves(const es_scaled *by)
+{
+    return by->shift == 0 && by->multiplier == 1 << 30;
+}
+
+static bool scales(const es_scaled *by)
+{
+    return by->shift < 0 && by->shift >= -20;
+}
+
+static bool adds(const es_stage *stage)
+{
+    return stage->left_shift == LEFT && stage->rounding == ES_ROUND_DOUBLE &&
+           !stage->negate_value && !stage->negate_other && scales(stage->out) &&
+           ((halves(stage->value) && scales(stage->other)) ||
+            (halves(stage->other) && scales(stage->value)));
+}
+
+/* a is halved, b scaled. */
+static void add(const es_stage *stage, const es_scaled *halved,
+                const es_scaled *by, const int8_t *a, const int8_t *b,
+                int8_t *to, uint32_t count)
+{
+    const es_scaled *out = stage->out;
+    const int32_t multiplier = by->multiplier, right = -by->shift;
+    const int32_t zero = by->zero_point * (2 << LEFT);
+    const int32_t half = 1 << (right - 1);
+    const int32_t halved_zero = halved->zero_point * (1 << LEFT);
+    const int32_t out_multiplier = out->multiplier, out_right = -out->shift;
+    const int32_t out_half = (2 * out->zero_point + 1) * (1 << (out_right - 1));
+    for (const int8_t *end = a + count; a != end;) {
+        int32_t v = *b++ * (2 << LEFT) - zero;
+        int32_t r = es_dsp_smmlar(v, multiplier, half);
+        r = (r + (v >> 31)) >> right;
+        v = *a++ * (1 << LEFT) - halved_zero + 2 * r; /* twice the sum */
+        r = es_dsp_smmlar(v, out_multiplier, out_half);
+        r = (r + (v >> 31)) >> out_right;
+        *to++ = (int8_t)es_dsp_to_int8(r);
+    }
+}
+
+void es_dsp_add(const es_stage *stage, const int8_t *values,
+                const int8_t *operand, int8_t *to, uint32_t count)
+{
+    if (halves(stage->value) && scales(stage->other)) {
+        add(stage, stage->value, stage->other, values, operand, to, count);
+    } else {
+        add(stage, stage->other, stage->value, operand, values, to, count);
+    }
+}
+
+/* ---- both ---- */
+
+bool es_dsp_finishes(const es_regular *step)
+{
+    return !step->add.kind || (is_full(&step->requant) && adds(&step->add));
+}
+
+void es_dsp_finish(const es_dsp_tile *tile, uint32_t row, uint32_t rows)
+{
+    const es_regular *step = tile->step;
+    const bool more = step->add.kind != 0;
+    int8_t between[ES_DSP_SUMS];
+    int8_t *to[ES_TILE_COLUMNS];
+    for (uint32_t p = 0; p < tile->width; p++) {
+        /* what is no column of the output goes nowhere */
+        bool there = p < tile->count && !more;
+        to[p] = there ? tile->output[p] + row : between + p * rows;
+    }
+    scale_rows(tile, row, rows, to);
+    const es_stage *last = more ? &step->add : &step->requant;
+    if (!more && is_full(last)) {
+        return;
+    }
+    for (uint32_t p = 0; p < tile->count; p++) {
+        int8_t *output = tile->output[p] + row;
+        if (more) {
+            es_dsp_add(last, to[p], tile->operand[p] + row, output, rows);
+        }
+        if (!is_full(last)) {
+            clamp(last, output, rows);
+        }
+    }
+}
