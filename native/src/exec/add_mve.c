@@ -1,5 +1,7 @@
 /* The sum of two tensors with Helium, sixteen values at a time: the loads take
- * every fourth of them, so that narrowing puts them in order again. */
+ * every fourth of them, so that narrowing puts them in order again. And the
+ * sums of pools. */
+#include "exec/kernels.h"
 #include "exec/mve_mac.h"
 
 /* Inputs less their zero points are below 2^8: with so many more bits they are
@@ -77,4 +79,17 @@ void es_mve_add(const es_mve_sum *by, const int8_t *value, const int8_t *other,
                            vldrbq_z_s32(other + i, there));
         vstrbq_p_s32(out + i, es_mve_clamped(&sum.to, v), there);
     }
+}
+
+bool es_sum__mve(int32_t *sum, const int8_t *x, int8_t zero, uint32_t count)
+{
+    __asm volatile("wlstp.32 lr, %[count], 2f\n"
+                   "1:\tvldrb.s32 q0, [%[x]], #4\n\t"
+                   "vldrw.u32 q1, [%[sum]]\n\tvadd.i32 q0, q0, q1\n\t"
+                   "vsub.i32 q0, q0, %[zero]\n\t"
+                   "vstrw.32 q0, [%[sum]], #16\n\tletp lr, 1b\n2:"
+                   : [sum] "+r"(sum), [x] "+l"(x)
+                   : [count] "r"(count), [zero] "r"((int32_t)zero)
+                   : "lr", "q0", "q1", "memory");
+    return true;
 }
