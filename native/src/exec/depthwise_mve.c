@@ -48,18 +48,17 @@ typedef struct sums {
  * are no more registers. */
 #define TWO_TAPS                                                               \
     "ldrd %[t0], %[t1], [%[tap]], #8\n\t" TAP(                                 \
-        "q0", "q1", "t0") "vmullb.s8 q2, q0, q1\n\tvmullt.s8 q3, q0, "         \
-                          "q1\n\t" TAP("q0", "q1",                             \
-                                       "t1") "vmullb.s8 q0, q0, "              \
-                                             "q1\n\tvadd.i16 q2, q2, q0\n\t"   \
-                                             "vldrb.u8 q0, "                   \
-                                             "[%[t1]]\n\tvmullt.s8 q0, q0, "   \
-                                             "q1\n\tvadd.i16 q3, q3, "         \
-                                             "q0\n\t" WIDEN("%q[even]",        \
-                                                            "%q[even2]", "q2", \
-                                                            "q0")              \
-                                                 WIDEN("%q[odd]", "%q[odd2]",  \
-                                                       "q3", "q0")
+        "q0", "q1",                                                            \
+        "t0") "vmullb.s8 q2, q0, q1\n\tvmullt.s8 q3, q0, "                     \
+              "q1\n\t" TAP("q0", "q1",                                         \
+                           "t1") "vmullb.s8 q0, q0, "                          \
+                                 "q1\n\tvadd.i16 q2, q2, q0\n\t"               \
+                                 "vldrb.u8 q0, "                               \
+                                 "[%[t1]]\n\tvmullt.s8 q0, q0, "               \
+                                 "q1\n\tvadd.i16 q3, q3, "                     \
+                                 "q0\n\t" WIDEN("%q[even]", "%q[even2]", "q2", \
+                                                "q0")                          \
+                                     WIDEN("%q[odd]", "%q[odd2]", "q3", "q0")
 
 /* An odd number of taps starts with a single one. */
 #define ONE_TAP                                                                \

@@ -81,8 +81,8 @@ static inline int32x4_t square(const es_mve_walk *at, uint32_t n,
     return v;
 }
 
-static inline int32x4_t tall(const es_mve_walk *at, uint32_t n,
-                             const int8_t *x, const int32_t *bias)
+static inline int32x4_t tall(const es_mve_walk *at, uint32_t n, const int8_t *x,
+                             const int32_t *bias)
 {
     const uint8_t *i = at->index;
     const int8_t *w = at->w;

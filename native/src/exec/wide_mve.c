@@ -38,22 +38,23 @@ typedef struct out_end {
         "ldrh %[n], [%[a], %[row], lsl #1]\n\t"                                \
         "ldr %[a], [%[b], %[row], lsl #2]\n\t"                                 \
         "mov %[b], %[a]\n\tmov %[c], %[a]\n\tmov %[d], %[a]\n\t" ES_MVE_TURNS( \
-            index, ONE_ROW_FOUR)                                               \
-        "vmov %q[v][2], %q[v][0], %[a], %[c]\n\t"                              \
-        "vmov %q[v][3], %q[v][1], %[b], %[d]\n\t"                              \
-        "rsb %[n], #0\n\tand %[n], #3\n\t"                                     \
-        "sub %[i], %[i], %[n], lsl #" size "\n\t"                              \
-        "sub %[w], %[w], %[n], lsl #2\n\t"                                     \
-        "ldrd %[a], %[b], %[scales]\n\t"                                       \
-        "ldr %[a], [%[a], %[row], lsl #2]\n\t"                                 \
-        "ldrsb %[b], [%[b], %[row]]\n\t"                                       \
-        "ldrd %[c], %[d], %[outs]\n\tadd %[c], %[row]\n\t"                     \
-        "vqrdmulh.s32 %q[v], %q[v], %[a]\n\t" sign                             \
-        "vrshl.s32 %q[v], %[b]\n\tvadd.i32 %q[v], %q[v], %[d]\n\t"             \
-        "vmax.s32 %q[v], %q[v], %q[low]\n\t"                                   \
-        "vmin.s32 %q[v], %q[v], %q[high]\n\t"                                  \
-        "vstrb.32 %q[v], [%[c], %q[apart]]\n\t"                                \
-        "adds %[row], #1\n\tbne 3b"                                            \
+            index,                                                             \
+            ONE_ROW_FOUR) "vmov %q[v][2], %q[v][0], %[a], %[c]\n\t"            \
+                          "vmov %q[v][3], %q[v][1], %[b], %[d]\n\t"            \
+                          "rsb %[n], #0\n\tand %[n], #3\n\t"                   \
+                          "sub %[i], %[i], %[n], lsl #" size "\n\t"            \
+                          "sub %[w], %[w], %[n], lsl #2\n\t"                   \
+                          "ldrd %[a], %[b], %[scales]\n\t"                     \
+                          "ldr %[a], [%[a], %[row], lsl #2]\n\t"               \
+                          "ldrsb %[b], [%[b], %[row]]\n\t"                     \
+                          "ldrd %[c], %[d], %[outs]\n\tadd %[c], %[row]\n\t"   \
+                          "vqrdmulh.s32 %q[v], %q[v], %[a]\n\t" sign           \
+                          "vrshl.s32 %q[v], %[b]\n\tvadd.i32 %q[v], %q[v], "   \
+                          "%[d]\n\t"                                           \
+                          "vmax.s32 %q[v], %q[v], %q[low]\n\t"                 \
+                          "vmin.s32 %q[v], %q[v], %q[high]\n\t"                \
+                          "vstrb.32 %q[v], [%[c], %q[apart]]\n\t"              \
+                          "adds %[row], #1\n\tbne 3b"                          \
         : [v] "=&w"(v), [a] "=&Te"(a), [b] "=&Te"(b), [c] "=&Te"(c),           \
           [d] "=&Te"(d), [i] "+&l"(i), [w] "+&r"(w), [row] "+&r"(row),         \
           [n] "=&r"(n)                                                         \
@@ -145,21 +146,20 @@ static void four_rows(es_mve_walk *at, const int32_t *bias,
              "vmladava.s8 %[c], q1, q3\n\tvmladava.s8 %[d], q2, q3\n\t"
 
 /* Two rows of two columns; of one, x[1] = x[0] and what comes of it is lost. */
-static inline void two_rows(const es_mve_walk *at, uint32_t n,
-                            const int8_t *x0, const int8_t *x1,
-                            const int32_t *bias, int32_t *left, int32_t *right)
+static inline void two_rows(const es_mve_walk *at, uint32_t n, const int8_t *x0,
+                            const int8_t *x1, const int32_t *bias,
+                            int32_t *left, int32_t *right)
 {
     const uint8_t *i = at->index;
     const int8_t *w = at->w - 32;
     int32_t a = bias[0], b = bias[1], c = a, d;
 #define TWO(index)                                                             \
-    __asm volatile(EIGHT_APART "mov %[d], %[b]\n\t" ES_MVE_TURNS(index,        \
-                                                                 TWO_ROWS_TWO) \
-                   : ES_MVE_SUM(a), ES_MVE_SUM(b), ES_MVE_SUM(c),              \
-                     [d] "=&Te"(d), ES_MVE_LOW(i)                              \
-                   : ES_MVE_GIVEN(w), ES_MVE_GIVEN(x0), ES_MVE_GIVEN(x1),      \
-                     ES_MVE_GIVEN(n)                                           \
-                   : "lr", "q0", "q1", "q2", "q3", "q7", "memory")
+    __asm volatile(                                                            \
+        EIGHT_APART "mov %[d], %[b]\n\t" ES_MVE_TURNS(index, TWO_ROWS_TWO)     \
+        : ES_MVE_SUM(a), ES_MVE_SUM(b), ES_MVE_SUM(c), [d] "=&Te"(d),          \
+          ES_MVE_LOW(i)                                                        \
+        : ES_MVE_GIVEN(w), ES_MVE_GIVEN(x0), ES_MVE_GIVEN(x1), ES_MVE_GIVEN(n) \
+        : "lr", "q0", "q1", "q2", "q3", "q7", "memory")
     if (at->wide) {
         TWO(ES_MVE_INDEX16);
     } else {
