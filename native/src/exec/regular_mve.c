@@ -220,7 +220,7 @@ static __attribute__((noinline)) const int8_t *patch(const run *at, int8_t *to)
 /* Addresses of all taps; zeros for those outside. */
 static void taps(const run *at, const int8_t *zeros, const int8_t **tap)
 {
-    const bool whole = all_inside(at);
+    const bool whole = all_inside(at) && !at->ring;
     const uint32_t in_w = (uint32_t)at->in_w, in_h = (uint32_t)at->in_h;
     const int32_t dilation = at->dilation_w, next = at->width * dilation;
     const int8_t *from = at->from;
@@ -236,48 +236,87 @@ static void taps(const run *at, const int8_t *zeros, const int8_t **tap)
         uint32_t x = (uint32_t)at->x; /* huge: before the first column */
         const uint32_t limit = (uint32_t)y < in_h ? in_w : 0;
         for (int32_t k = at->kernel_w; k > 0; k--, here += next) {
-            *tap++ = x < limit ? here : zeros;
+            if (x >= limit) {
+                *tap++ = zeros;
+            } else if (at->ring) {
+                int32_t column = y * at->in_w + (int32_t)x;
+                *tap++ = column_at(&at->step->input, column);
+            } else {
+                *tap++ = here;
+            }
             x += (uint32_t)dilation;
         }
         y += at->dilation_h;
     }
 }
 
-static bool depthwise(const es_regular *step, const es_mve_scale *by,
-                      es_mve_mac *mac)
+/* In the scratch, the weights as es_mve_depthwise wants them, then a column of
+ * zero points. There is room for them unless the output has a single column. */
+static bool takes_depthwise(const run *at, uint32_t rows, uint32_t count)
 {
+    const es_regular *step = at->step;
     const es_geometry *g = step->geometry;
-    if (g->groups != g->in_c || mac->rows != g->in_c || step->in_place ||
-        step->columns < 2 || mac->cols > MOST_TAPS || step->add.kind ||
-        step->input.map.ring_columns) {
-        return false;
-    }
+    return g->groups == g->in_c && rows == g->in_c && count <= MOST_TAPS &&
+           step->scratch_bytes >= step->patch &&
+           (step->scratch_bytes >= step->patch + rows ||
+            (step->columns == 1 && all_inside(at)));
+}
+
+static void depthwise(run *at, const es_mve_mac *mac, const es_mve_scale *by,
+                      const es_mve_sum *sum)
+{
+    const es_regular *step = at->step;
     const int8_t *tap[MOST_TAPS];
-    int8_t *turned =
-        (int8_t *)step->scratch; /* there is room for two patches */
+    int8_t before[MOST_ADDED], *turned = (int8_t *)step->scratch;
     int8_t *zeros = turned + step->patch;
-    run at = begin(step);
-    bool pairs = es_mve_depthwise_begin(mac, turned);
-    es_mve_fill(zeros, at.zero, g->in_c);
-    mac->w = turned;
-    for (uint32_t n = step->columns; n > 0; n--, next_column(&at)) {
-        taps(&at, zeros, tap);
-        es_mve_depthwise(mac, by, pairs, tap, at.out);
+    es_mve_mac columns = *mac;
+    columns.w = turned;
+    const bool pairs = es_mve_depthwise_begin(mac, turned);
+    if (step->scratch_bytes >= step->patch + mac->rows) {
+        es_mve_fill(zeros, at->zero, mac->rows);
     }
-    return true;
+    for (uint32_t n = 0; n < step->columns; n++, next_column(at)) {
+        taps(at, zeros, tap);
+        es_mve_depthwise(&columns, by, pairs, tap, sum ? before : at->out);
+        if (sum) {
+            es_mve_add(sum, before, column_at(&step->operand, (int32_t)n),
+                       at->out, mac->rows);
+        }
+    }
 }
 
 /* ---- the rest ---- */
 
-/* Rows of one kind or the other, for up to four columns. */
-static void rows(const es_mve_mac *mac, const es_row_group *group,
-                 const es_mve_scale *by, const int8_t *const *x,
-                 int8_t *const *to, uint32_t columns)
+/* Dense rows or blocks. */
+static void full(run *at, const es_mve_mac *mac, const es_mve_scale *by,
+                 const es_mve_sum *sum)
 {
-    if (group->encoding == ES_DENSE) {
-        es_mve_dense(mac, by, x, to, columns);
-    } else {
-        es_mve_blocks(group, mac->bias, by, x, to, columns);
+    const es_regular *step = at->step;
+    int8_t before[MOST_ADDED]; /* the addition */
+    uint32_t most = ES_TILE_COLUMNS;
+    if (sum && MOST_ADDED / mac->rows < most) {
+        most = MOST_ADDED / mac->rows;
+    }
+    for (uint32_t first = 0, count; first < step->columns; first += count) {
+        const int8_t *x[ES_TILE_COLUMNS];
+        int8_t *to[ES_TILE_COLUMNS], *out[ES_TILE_COLUMNS];
+        const uint32_t rest = step->columns - first;
+        count = rest < most ? rest : most;
+        for (uint32_t p = 0; p < count; p++, next_column(at)) {
+            x[p] = patch(at, (int8_t *)step->scratch + p * step->patch);
+            out[p] = at->out;
+            to[p] = sum ? before + p * mac->rows : out[p];
+        }
+        if (step->group.encoding == ES_DENSE) {
+            es_mve_dense(mac, by, x, to, count);
+        } else {
+            es_mve_blocks(&step->group, mac->bias, by, x, to, count);
+        }
+        for (uint32_t p = 0; sum && p < count; p++) {
+            es_mve_add(sum, to[p],
+                       column_at(&step->operand, (int32_t)(first + p)), out[p],
+                       mac->rows);
+        }
     }
 }
 
@@ -285,44 +324,26 @@ bool es_regular__mve(const es_regular *step)
 {
     const es_geometry *g = step->geometry;
     const es_row_group *group = &step->group;
-    const uint32_t taps = (uint32_t)g->kernel_h * g->kernel_w;
-    es_mve_mac mac = {group->values.data, step->bias, g->rows,
-                      taps * g->in_c / g->groups};
+    const uint32_t count = (uint32_t)g->kernel_h * g->kernel_w;
+    const es_mve_mac mac = {group->values.data, step->bias, g->rows,
+                            count * g->in_c / g->groups};
     const bool dense = group->encoding == ES_DENSE, adds = step->add.kind != 0;
     es_mve_scale by;
     es_mve_sum sum;
-    int8_t before[MOST_ADDED]; /* the addition */
     if ((!dense && (g->groups > 1 || !es_mve_takes_blocks(step))) ||
-        !es_mve_scale_begin(&step->requant, &by)) {
+        !es_mve_scale_begin(&step->requant, &by) ||
+        (adds &&
+         (mac.rows > MOST_ADDED || !es_mve_add_begin(&step->add, &sum)))) {
         return false;
     }
-    if (g->groups > 1) {
-        return depthwise(step, &by, &mac);
-    }
-    uint32_t most = ES_TILE_COLUMNS;
-    if (adds) {
-        if (mac.rows > MOST_ADDED || !es_mve_add_begin(&step->add, &sum)) {
-            return false;
-        }
-        most = MOST_ADDED / mac.rows < most ? MOST_ADDED / mac.rows : most;
-    }
     run at = begin(step);
-    for (uint32_t first = 0, count; first < step->columns; first += count) {
-        const int8_t *x[ES_TILE_COLUMNS];
-        int8_t *to[ES_TILE_COLUMNS], *out[ES_TILE_COLUMNS];
-        const uint32_t rest = step->columns - first;
-        count = rest < most ? rest : most;
-        for (uint32_t p = 0; p < count; p++, next_column(&at)) {
-            x[p] = patch(&at, (int8_t *)step->scratch + p * step->patch);
-            out[p] = at.out;
-            to[p] = adds ? before + p * mac.rows : out[p];
-        }
-        rows(&mac, group, &by, x, to, count);
-        for (uint32_t p = 0; adds && p < count; p++) {
-            es_mve_add(&sum, to[p],
-                       column_at(&step->operand, (int32_t)(first + p)), out[p],
-                       mac.rows);
-        }
+    if (g->groups == 1) {
+        full(&at, &mac, &by, adds ? &sum : NULL);
+        return true;
     }
-    return true;
+    if (takes_depthwise(&at, mac.rows, count)) {
+        depthwise(&at, &mac, &by, adds ? &sum : NULL);
+        return true;
+    }
+    return false;
 }
