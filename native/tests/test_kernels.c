@@ -216,15 +216,16 @@ static void add(es_add_kernel *kernel)
 
 static void sum(es_sum_kernel *kernel)
 {
-    int32_t got[K], wanted[K];
-    uint32_t count = below(K);
-    int8_t zero = byte();
+    int32_t got[K], wanted[K], zeros = (int32_t)any() / 4;
+    uint32_t channels = below(K + 1);
     make_job();
     for (uint32_t i = 0; i < K; i++) {
-        got[i] = wanted[i] = (int32_t)any() / 2;
-        wanted[i] += i < count ? inputs[0][i] - zero : 0;
+        got[i] = wanted[i] = (int32_t)any() / 4;
+        for (uint32_t p = 0; i < channels && p < tile.columns; p++) {
+            wanted[i] += inputs[p][i] - (p ? 0 : zeros);
+        }
     }
-    claimed += kernel(got, inputs[0], zero, count);
+    claimed += kernel(got, job.x, tile.columns, zeros, channels);
     CHECK(memcmp(got, wanted, sizeof got) == 0);
 }
 
