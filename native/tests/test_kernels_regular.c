@@ -216,7 +216,7 @@ static void make_dense(uint32_t cols)
 static void make_requant(bool full)
 {
     es_stage stage = {0};
-    bool each = below(2);
+    bool each = below(8) > 0; /* what converters make */
     for (uint32_t r = 0; r < MOST_ROWS; r++) {
         bias[r] = (int32_t)any() >> between(3, 20);
         multipliers[r] = (int32_t)(any() >> 1 | 1U << 30);
@@ -234,7 +234,7 @@ static void make_requant(bool full)
     stage.multiplier.data = multipliers;
     stage.shift.data = shifts;
     stage.multiplier.count = each ? geometry.rows : 1;
-    stage.shift.count = below(2) ? stage.multiplier.count : 1;
+    stage.shift.count = below(8) ? stage.multiplier.count : 1;
     step.requant = stage;
     step.bias = bias;
 }

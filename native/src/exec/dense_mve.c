@@ -95,8 +95,7 @@ typedef struct pointers {
         : "lr", "q0", "q1", "q2", "q3", "memory", "cc")
 #define OVER "sub %[w0], %[over]\n\tsub %[w1], %[over]\n\t"
 
-/* Each channel has its own scale. Returns nothing of the last rows % 4.
- * noinline: it takes all registers. */
+/* But for the last rows % 4. noinline: it takes all registers. */
 static __attribute__((noinline)) void two_columns(const es_mve_mac *mac,
                                                   const es_mve_scale *by,
                                                   const int8_t *const *x,
@@ -154,8 +153,6 @@ static void one_column(const es_mve_mac *mac, const es_mve_scale *by,
     const int8_t *w1 = w0 + cols, *w2 = w1 + cols, *w3 = w2 + cols;
     const int32_t *bias = mac->bias, *multiplier = by->multiplier;
     const int32_t *end = bias + mac->rows / 4 * 4;
-    const uint32_t multiplier_step = by->multiplier_step;
-    const uint32_t shift_step = by->shift_step;
     const int32x4_t low = vdupq_n_s32(by->to.low);
     const int32x4_t high = vdupq_n_s32(by->to.high);
     while (bias != end) {
@@ -170,7 +167,7 @@ static void one_column(const es_mve_mac *mac, const es_mve_scale *by,
         v = vaddq_n_s32(v, by->to.zero_point);
         vstrbq_s32(to, vminq_s32(vmaxq_s32(v, low), high));
         w0 += next, w1 += next, w2 += next, w3 += next, bias += 4, to += 4;
-        multiplier += multiplier_step, shift += shift_step;
+        multiplier += 4, shift += 4;
     }
 }
 
@@ -189,10 +186,8 @@ static void rest(const es_mve_mac *mac, const es_mve_scale *by, const int8_t *x,
     int32x4_t v;
     FOUR_SUMS(TAILED);
     const mve_pred16_t there = vctp32q(count);
-    const uint32_t m = first / 4 * by->multiplier_step;
-    const uint32_t h = first / 4 * by->shift_step;
-    v = es_mve_scaled(by, v, vldrwq_z_s32(by->multiplier + m, there),
-                      vldrbq_z_s32(by->shift + h, there));
+    v = es_mve_scaled(by, v, vldrwq_z_s32(by->multiplier + first, there),
+                      vldrbq_z_s32(by->shift + first, there));
     vstrbq_p_s32(to + first, v, there);
 }
 
@@ -200,12 +195,10 @@ void es_mve_dense(const es_mve_mac *mac, const es_mve_scale *by,
                   const int8_t *const *x, int8_t *const *to, uint32_t columns)
 {
     uint32_t p = 0;
-    if (by->multiplier_step && by->shift_step) {
-        for (; p + 2 <= columns; p += 2) {
-            two_columns(mac, by, x + p, to + p);
-        }
+    for (; p + 2 <= columns; p += 2) {
+        two_columns(mac, by, x + p, to + p);
     }
-    for (; p < columns; p++) {
+    if (p < columns) {
         one_column(mac, by, x[p], to[p]);
     }
     for (p = 0; mac->rows % 4 && p < columns; p++) {

@@ -15,20 +15,16 @@ typedef struct es_mve_range {
     bool rectified;
 } es_mve_range;
 
-/* A Requant of four channels at once. Only for shifts to the right: see
- * es_mve_scales_right. */
+/* A Requant: a multiplier and a shift, to the right, of each channel. */
 typedef struct es_mve_scale {
     const int32_t *multiplier;
     const int8_t *shift;
-    /* 4: each channel has its own; 0: these four are those of all. */
-    uint32_t multiplier_step, shift_step;
     es_mve_range to;
-    int32_t same_multiplier[4];
-    int8_t same_shift[4];
 } es_mve_scale;
 
 /* false: not a Requant that es_mve_scaled does. */
-bool es_mve_scale_begin(const es_stage *stage, es_mve_scale *scale);
+bool es_mve_scale_begin(const es_stage *stage, uint32_t channels,
+                        es_mve_scale *scale);
 
 /* The second rounding, a half away from zero: a half up after 1 is taken from
  * what is negative. */

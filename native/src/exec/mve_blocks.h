@@ -53,7 +53,7 @@ static inline void es_mve_walk_past(es_mve_walk *at, uint32_t n, uint32_t block)
 typedef void es_mve_all_rows(const es_row_group *group, const int32_t *bias,
                              const es_mve_scale *by, const int8_t *const *x,
                              int8_t *const *to, uint32_t columns);
-es_mve_all_rows es_mve_one_by_four, es_mve_two_by_four, es_mve_four_by_four,
-    es_mve_four_by_one;
+/* Blocks of 4 x 4 or 4 x 1; of 1 x 4; of 2 x 4. */
+es_mve_all_rows es_mve_tall, es_mve_one_by_four, es_mve_two_by_four;
 
 #endif /* ES_MVE_BLOCKS_H */
