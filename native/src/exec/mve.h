@@ -88,7 +88,7 @@ static inline void es_mve_copy(int8_t *to, const int8_t *from, uint32_t n)
     __asm volatile("wlstp.8 lr, %[n], 2f\n"
                    "1:\tvldrb.u8 q0, [%[from]], #16\n\t"
                    "vstrb.8 q0, [%[to]], #16\n\tletp lr, 1b\n2:"
-                   : [to] "+r"(to), [from] "+r"(from)
+                   : [to] "+&r"(to), [from] "+&r"(from)
                    : [n] "r"(n)
                    : "lr", "q0", "memory");
 }
@@ -97,7 +97,7 @@ static inline void es_mve_fill(int8_t *to, int8_t value, uint32_t n)
 {
     __asm volatile("vdup.8 q0, %[value]\n\twlstp.8 lr, %[n], 2f\n"
                    "1:\tvstrb.8 q0, [%[to]], #16\n\tletp lr, 1b\n2:"
-                   : [to] "+r"(to)
+                   : [to] "+&r"(to)
                    : [n] "r"(n), [value] "r"(value)
                    : "lr", "q0", "memory");
 }

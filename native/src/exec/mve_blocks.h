@@ -44,9 +44,9 @@ static inline void es_mve_walk_past(es_mve_walk *at, uint32_t n, uint32_t block)
 
 /* Operands: sums in even registers, the index in r0 to r7, as loads that widen
  * want it. */
-#define ES_MVE_SUM(name)   [name] "+Te"(name)
-#define ES_MVE_LOW(name)   [name] "+l"(name)
-#define ES_MVE_MOVES(name) [name] "+r"(name)
+#define ES_MVE_SUM(name)   [name] "+&Te"(name)
+#define ES_MVE_LOW(name)   [name] "+&l"(name)
+#define ES_MVE_MOVES(name) [name] "+&r"(name)
 #define ES_MVE_GIVEN(name) [name] "r"(name)
 
 /* All rows of a group, `columns` of the output. */
