@@ -277,6 +277,27 @@ static void depthwise(run *at, const es_mve_mac *mac, const es_mve_scale *by,
 
 /* ---- the rest ---- */
 
+/* The addition to columns [first, first + count), which stand one after another
+ * in `before`: in one piece where they do so everywhere. */
+static void add_columns(const run *at, const es_mve_sum *sum,
+                        const int8_t *before, uint32_t first, uint32_t count,
+                        int8_t *const *out)
+{
+    const es_reader *operand = &at->step->operand;
+    const uint32_t rows = at->step->geometry->rows;
+    const ptrdiff_t all = (ptrdiff_t)((count - 1) * rows);
+    const int8_t *from = column_at(operand, (int32_t)first);
+    if (out[count - 1] - out[0] == all &&
+        column_at(operand, (int32_t)(first + count - 1)) - from == all) {
+        es_mve_add(sum, before, from, out[0], count * rows);
+        return;
+    }
+    for (uint32_t p = 0; p < count; p++, before += rows) {
+        from = column_at(operand, (int32_t)(first + p));
+        es_mve_add(sum, before, from, out[p], rows);
+    }
+}
+
 /* Dense rows or blocks. */
 static void full(run *at, const es_mve_mac *mac, const es_mve_scale *by,
                  const es_mve_sum *sum)
@@ -302,10 +323,8 @@ static void full(run *at, const es_mve_mac *mac, const es_mve_scale *by,
         } else {
             es_mve_blocks(&step->group, mac->bias, by, x, to, count);
         }
-        for (uint32_t p = 0; sum && p < count; p++) {
-            es_mve_add(sum, to[p],
-                       column_at(&step->operand, (int32_t)(first + p)), out[p],
-                       mac->rows);
+        if (sum) {
+            add_columns(at, sum, before, first, count, out);
         }
     }
 }
