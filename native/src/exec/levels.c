@@ -5,7 +5,7 @@
  * source, which gives up to four at once. Pools that overlap compute what lies
  * below them again. There are at most 4 levels (I-7), and this is a loop,
  * not a recursion. */
-#include "exec/exec.h"
+#include "exec/kernels.h"
 #include "es_assert.h"
 #include "elementwise.h"
 
@@ -244,6 +244,11 @@ static void add_input(const es_exec *x, const es_level *level,
     }
     int32_t *sum = sums_of(level), zeros = (int32_t)count;
     zeros *= level->in_zero_point;
+#define ES_SUM_KERNEL(name)                                                    \
+    if (name(sum, at, count, zeros, channels)) {                               \
+        return;                                                                \
+    }
+#include "exec/exec_kernels.inc"
     if (count == ES_TILE_COLUMNS) {
         const int8_t *a = at[0], *b = at[1], *c = at[2], *d = at[3];
         for (uint32_t i = 0; i < channels; i++) {

@@ -313,13 +313,6 @@ typedef struct method {
     sums_of_rows *sums;
 } method;
 
-/* Dense rows are faster with Helium. */
-#ifdef ES_BUILD_MVE
-enum { TAKES_DENSE = 0 };
-#else
-enum { TAKES_DENSE = 1 };
-#endif
-
 static bool choose(const es_regular *step, method *to)
 {
     const es_row_group *group = &step->group;
@@ -329,7 +322,7 @@ static bool choose(const es_regular *step, method *to)
     to->width = fours ? 4 : 1;
     if (group->encoding == ES_DENSE) {
         to->sums = fours ? dense_four : dense_one;
-        return TAKES_DENSE;
+        return true;
     }
     if (group->encoding != ES_BSR || group->index_bits != 8) {
         return false;
