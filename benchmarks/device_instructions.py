@@ -62,11 +62,13 @@ BOARDS = {
 
 @dataclass(frozen=True)
 class Counted:
-    """regions: instructions of each run or push; functions: those of the last one, by name."""
+    """regions: instructions of each run or push; functions: those of the last one, by name; steps:
+    of each step without the call, if asked for."""
 
     regions: tuple[int, ...]
     functions: dict[str, int]
     outputs: str
+    steps: tuple[int, ...] = ()
 
 
 def command(*arguments: str | Path) -> str:
@@ -96,21 +98,24 @@ def firmware(cpu: str) -> Path:
     return folder / "firmware_sim" / "measure"
 
 
-def blob(plan: Plan, given: bytes, chunk: int) -> bytes:
+def blob(plan: Plan, given: bytes, chunk: int, steps: bool) -> bytes:
     """As firmware_sim/count/measure.c reads it."""
     padding = bytes(-len(plan.data) % 16)
-    return struct.pack("<4I", len(plan.data), len(given), chunk, RUNS) + plan.data + padding + given
+    number = len(plan.model.steps) if steps else 0
+    head = struct.pack("<8I", len(plan.data), len(given), chunk, RUNS, number, 0, 0, 0)
+    return head + plan.data + padding + given
 
 
 def count(
-    cpu: str, plan: Plan, given: bytes, chunk: int = 0, *, functions: bool = False
+    cpu: str, plan: Plan, given: bytes, chunk: int = 0, *, functions: bool = False,
+    steps: bool = False,
 ) -> Counted:
     """Instructions of two runs on the same int8 inputs; with a chunk, of every push of so many of
-    the given int16 samples."""
+    the given int16 samples. Then, with steps, of each by itself."""
     board = BOARDS[cpu]
     with tempfile.TemporaryDirectory() as folder:
         data, out = Path(folder) / "blob", Path(folder) / "counts"
-        data.write_bytes(blob(plan, given, chunk))
+        data.write_bytes(blob(plan, given, chunk, steps))
         printed = command(
             "qemu-system-arm", "-M", board.machine, "-display", "none", "-monitor", "none",
             "-serial", "none", "-semihosting-config", "enable=on,target=native",
@@ -121,11 +126,14 @@ def count(
     found = re.search(r"outputs ([0-9a-f]{8})", printed)
     if found is None:
         raise SystemExit(f"{cpu}: {printed}")
-    regions = tuple(int(n) for n in re.findall(r"^region (\d+)", text, re.M))
+    regions = [int(n) for n in re.findall(r"^region (\d+)", text, re.M)]
     last = text[text.rindex("region"):]
+    alone = regions[-len(plan.model.steps):] if steps else []
+    runs = len(regions) - len(alone) - bool(steps)
     return Counted(
-        regions, {name: int(n) for n, name in re.findall(r"^function (\d+) (\S+)", last, re.M)},
-        found[1])
+        tuple(regions[:runs]),
+        {name: int(n) for n, name in re.findall(r"^function (\d+) (\S+)", last, re.M)},
+        found[1], tuple(n - regions[runs] for n in alone))
 
 
 def fnv(data: bytes) -> str:
@@ -141,15 +149,21 @@ def inputs_of(plan: Plan) -> list[Array]:
     return [rng.integers(-128, 128, io.shape, np.int8) for io in plan.inputs]
 
 
-def checked(cpu: str, plan: Plan, *, functions: bool = False) -> Counted:
+def checked(
+    cpu: str, plan: Plan, *, functions: bool = False, steps: bool = False
+) -> Counted:
     """Two runs; SystemExit when their outputs are not those of the portable core here."""
     given = inputs_of(plan)
-    found = count(cpu, plan, b"".join(x.tobytes() for x in given), functions=functions)
-    if len(set(found.regions)) != 1:
+    found = count(
+        cpu, plan, b"".join(x.tobytes() for x in given), functions=functions, steps=steps)
+    if len(set(found.regions)) != 1 and not plan.model.state_bytes:
         raise SystemExit(f"{cpu}: equal runs, but {found.regions} instructions")
     session = Session(plan)
-    session.run(given[0] if len(given) == 1 else given)
-    if found.outputs != fnv(RUNS * b"".join(y.tobytes() for y in session.native.outputs)):
+    outputs = []
+    for _ in range(RUNS):
+        session.run(given[0] if len(given) == 1 else given)
+        outputs += [y.tobytes() for y in session.native.outputs]
+    if found.outputs != fnv(b"".join(outputs)):
         raise SystemExit(f"{cpu}: the outputs differ from those of the portable core")
     return found
 

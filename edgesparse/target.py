@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -51,6 +52,16 @@ class NpuConfig:
 
 
 @dataclass(frozen=True)
+class InstructionCosts:
+    """What a core takes for work, section [instructions] of a target.
+
+    each  kind of work (edgesparse/cortex/work.py) -> QEMU instructions of one; others take none
+    """
+
+    each: Mapping[str, float]
+
+
+@dataclass(frozen=True)
 class Target:
     """A machine, read from targets/<name>.toml.
 
@@ -59,6 +70,9 @@ class Target:
     ram_bytes    what the arena may take, 0: not limited
     npu          its emulated NPU, section [npu]; None: it has none
     encodings    of weights, those that have kernels there; empty: any
+    instructions what a Cortex-M core takes; None: nobody foretells it
+    cycles_per_instruction
+                 an assumption that makes milliseconds of instructions, said wherever it is used
     """
 
     name: str
@@ -68,6 +82,8 @@ class Target:
     ram_bytes: int
     npu: NpuConfig | None = None
     encodings: tuple[str, ...] = ()
+    instructions: InstructionCosts | None = None
+    cycles_per_instruction: float = 0.0
 
 
 @cache
@@ -83,8 +99,8 @@ def load_target(name: str) -> Target:
         raise BadInput(f"target {name!r} is not known; there are {', '.join(target_names())}")
     text = (files("edgesparse") / "targets" / f"{name}.toml").read_text(encoding="utf-8")
     values = tomllib.loads(text)
-    npu = values.pop("npu", None)
+    npu, costs = values.pop("npu", None), values.pop("instructions", None)
     encodings = tuple(values.pop("encodings", ()))
     return Target(
         name=name, npu=NpuConfig(id=values["config"], **npu) if npu else None,
-        encodings=encodings, **values)
+        encodings=encodings, instructions=InstructionCosts(costs) if costs else None, **values)
