@@ -17,7 +17,7 @@ import struct
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -98,7 +98,7 @@ def firmware(cpu: str) -> Path:
     return folder / "firmware_sim" / "measure"
 
 
-def blob(plan: Plan, given: bytes, chunk: int, steps: bool) -> bytes:
+def blob(plan: Plan, given: bytes, chunk: int, steps: bool = False) -> bytes:
     """As firmware_sim/count/measure.c reads it."""
     padding = bytes(-len(plan.data) % 16)
     number = len(plan.model.steps) if steps else 0
@@ -107,15 +107,27 @@ def blob(plan: Plan, given: bytes, chunk: int, steps: bool) -> bytes:
 
 
 def count(
-    cpu: str, plan: Plan, given: bytes, chunk: int = 0, *, functions: bool = False,
-    steps: bool = False,
+    cpu: str, plan: Plan, given: bytes, chunk: int = 0, *, functions: bool = False
 ) -> Counted:
     """Instructions of two runs on the same int8 inputs; with a chunk, of every push of so many of
-    the given int16 samples. Then, with steps, of each by itself."""
+    the given int16 samples."""
+    return measured(cpu, blob(plan, given, chunk), functions)
+
+
+def count_steps(cpu: str, plan: Plan, given: bytes, chunk: int = 0) -> Counted:
+    """The same, and then of each step by itself."""
+    found = measured(cpu, blob(plan, given, chunk, steps=True))
+    runs = len(found.regions) - 1 - len(plan.model.steps)
+    call, *alone = found.regions[runs:]
+    return replace(found, regions=found.regions[:runs], steps=tuple(n - call for n in alone))
+
+
+def measured(cpu: str, given: bytes, functions: bool = False) -> Counted:
+    """What firmware_sim/count/measure.c makes of a blob."""
     board = BOARDS[cpu]
     with tempfile.TemporaryDirectory() as folder:
         data, out = Path(folder) / "blob", Path(folder) / "counts"
-        data.write_bytes(blob(plan, given, chunk, steps))
+        data.write_bytes(given)
         printed = command(
             "qemu-system-arm", "-M", board.machine, "-display", "none", "-monitor", "none",
             "-serial", "none", "-semihosting-config", "enable=on,target=native",
@@ -126,14 +138,11 @@ def count(
     found = re.search(r"outputs ([0-9a-f]{8})", printed)
     if found is None:
         raise SystemExit(f"{cpu}: {printed}")
-    regions = [int(n) for n in re.findall(r"^region (\d+)", text, re.M)]
+    regions = tuple(int(n) for n in re.findall(r"^region (\d+)", text, re.M))
     last = text[text.rindex("region"):]
-    alone = regions[-len(plan.model.steps):] if steps else []
-    runs = len(regions) - len(alone) - bool(steps)
     return Counted(
-        tuple(regions[:runs]),
-        {name: int(n) for n, name in re.findall(r"^function (\d+) (\S+)", last, re.M)},
-        found[1], tuple(n - regions[runs] for n in alone))
+        regions, {name: int(n) for n, name in re.findall(r"^function (\d+) (\S+)", last, re.M)},
+        found[1])
 
 
 def fnv(data: bytes) -> str:
@@ -149,19 +158,18 @@ def inputs_of(plan: Plan) -> list[Array]:
     return [rng.integers(-128, 128, io.shape, np.int8) for io in plan.inputs]
 
 
-def checked(
-    cpu: str, plan: Plan, *, functions: bool = False, steps: bool = False
-) -> Counted:
+def checked(cpu: str, plan: Plan, *, functions: bool = False, steps: bool = False) -> Counted:
     """Two runs; SystemExit when their outputs are not those of the portable core here."""
-    given = inputs_of(plan)
-    found = count(
-        cpu, plan, b"".join(x.tobytes() for x in given), functions=functions, steps=steps)
+    inputs = inputs_of(plan)
+    given = b"".join(x.tobytes() for x in inputs)
+    found = (count_steps(cpu, plan, given) if steps else
+             count(cpu, plan, given, functions=functions))
     if len(set(found.regions)) != 1 and not plan.model.state_bytes:
         raise SystemExit(f"{cpu}: equal runs, but {found.regions} instructions")
     session = Session(plan)
     outputs = []
     for _ in range(RUNS):
-        session.run(given[0] if len(given) == 1 else given)
+        session.run(inputs[0] if len(inputs) == 1 else inputs)
         outputs += [y.tobytes() for y in session.native.outputs]
     if found.outputs != fnv(b"".join(outputs)):
         raise SystemExit(f"{cpu}: the outputs differ from those of the portable core")

@@ -54,7 +54,7 @@ class Options:
     npu_fusion   "full", or "none": each operator is a kernel of its own, for comparison
     npu          how the program of a target with an NPU is made
     encodings    names of those that weights may have, such as "dense" and "bsr 1x4", where there is
-                 no NPU; empty: those of the target
+                 no NPU, and bytes decide; empty: as the target has it
     """
 
     calibration: Mapping[str, Array] | None = None
@@ -149,7 +149,7 @@ def _weights(machine: Target, options: Options) -> WeightPolicy:
     resident = machine.npu is not None and wants_resident(
         options.npu or NpuOptions(), machine.npu)
     if options.encodings:
-        machine = replace(machine, encodings=options.encodings)
+        machine = replace(machine, encodings=options.encodings, instructions=None)
     return policy_of(machine, resident)
 
 

@@ -20,10 +20,9 @@ from pathlib import Path
 import numpy as np
 from scipy.optimize import nnls
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "benchmarks"))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "benchmarks"))
 
-from device_instructions import checked, count, samples
+from device_instructions import checked, count_steps, samples
 from instruction_models import Case, fitted, judged
 from records import markdown
 
@@ -34,6 +33,7 @@ from edgesparse.errors import DoesNotFit
 from edgesparse.plan.plan import Plan
 from edgesparse.target import InstructionCosts, load_target
 
+ROOT = Path(__file__).resolve().parent.parent
 TARGETS = ("cortex-m4", "cortex-m55")
 MOST_ERROR = 0.15
 SMALL = 400
@@ -73,7 +73,7 @@ def counted(target: str, cases: Iterable[Case]) -> list[Counted]:
             print(f"{target} {case.name}: {refused}", file=sys.stderr)
             continue
         if case.chunk:
-            run = count(target, plan, samples().tobytes(), case.chunk, steps=True)
+            run = count_steps(target, plan, samples().tobytes(), case.chunk)
             hops = run.regions[len(run.regions) // 2:]
             found.append(Counted(case.name, plan, run.steps, sum(hops) / len(hops)))
         else:
@@ -112,8 +112,10 @@ def write(target: str, costs: dict[str, float], plans: int) -> None:
     """Replace the section of the target's file."""
     path = ROOT / "edgesparse" / "targets" / f"{target}.toml"
     head, _, _ = path.read_text(encoding="utf-8").partition(MARK)
-    lines = [MARK, "# QEMU instructions of each kind of work (edgesparse/cortex/work.py), fitted to "
-             f"{plans} plans:", "# python tools/fit_instructions.py --data-root ../shared --write",
+    lines = [MARK,
+             "# QEMU instructions of each kind of work (edgesparse/cortex/work.py), fitted to "
+             f"{plans} plans by",
+             "# python tools/fit_instructions.py --data-root ../shared --write",
              *(f'"{name}" = {cost:g}' for name, cost in costs.items())]
     path.write_text(head + "\n".join(lines) + "\n", encoding="utf-8")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from edgesparse.cortex.rows import Work
+from edgesparse.cortex.rows import Work, cost_of
 from edgesparse.cortex.work import hop_work, work_of
 from edgesparse.plan import model as pm
 from edgesparse.target import InstructionCosts
@@ -30,11 +30,8 @@ class Estimate:
 
 def estimate(plan: pm.PlanModel, costs: InstructionCosts) -> Estimate:
     return Estimate(
-        tuple(cost_of(work, costs) for work in work_of(plan)), cost_of(rest_work(plan), costs))
-
-
-def cost_of(work: Work, costs: InstructionCosts) -> int:
-    return round(sum(amount * costs.each.get(name, 0.0) for name, amount in work.items()))
+        tuple(round(cost_of(work, costs)) for work in work_of(plan)),
+        round(cost_of(rest_work(plan), costs)))
 
 
 def rest_work(plan: pm.PlanModel) -> Work:

@@ -11,6 +11,7 @@ import numpy as np
 from edgesparse.graph.ir import Array
 from edgesparse.plan.model import RowGroup
 from edgesparse.sparsity.formats import Bsr, Dense, Format, block_occupancy, format_of
+from edgesparse.target import InstructionCosts
 
 TILE = 4
 """Columns that the core computes at once: ES_TILE_COLUMNS."""
@@ -23,6 +24,11 @@ Work = Counter[str]
 """What is done -> how often. Targets say what one of each takes (section [instructions])."""
 Sweep = Mapping[int, int]
 """Columns computed at once -> how many times: the calls that compute the columns of a step."""
+
+
+def cost_of(work: Work, costs: InstructionCosts) -> float:
+    """Instructions."""
+    return sum(amount * costs.each.get(name, 0.0) for name, amount in work.items())
 
 
 def sweep_of(columns: int) -> Counter[int]:
@@ -45,7 +51,7 @@ class Rows:
 
     name    of the encoding
     blocks  stored ones, of block_rows x block_cols
-    nnz     weights that are not zero
+    tails   those of them that reach past the last column
     """
 
     name: str
@@ -54,45 +60,65 @@ class Rows:
     blocks: int
     block_rows: int
     block_cols: int
-    nnz: int
+    tails: int = 0
 
 
 def rows_of(group: RowGroup, cols: int) -> Rows:
     form = format_of(group)
-    size = group.block_rows * group.block_cols
-    return Rows(form.name, group.row_count, cols, len(group.values) // size, group.block_rows,
-                group.block_cols, group.nnz)
+    if isinstance(form, (Dense, Bsr)):
+        w = form.decode(group.values, group.index, (group.row_count, cols))
+        return rows_as(form, w)
+    return Rows(form.name, group.row_count, cols, len(group.values), 1, 1)
 
 
 def rows_as(form: Format, w: Array) -> Rows:
     """w [rows, K] int8 as it would be stored."""
-    (rows, cols), nnz = w.shape, int(np.count_nonzero(w))
+    rows, cols = w.shape
     if isinstance(form, Bsr):
-        blocks = int(block_occupancy(w, form.block_rows, form.block_cols).sum())
-        return Rows(form.name, rows, cols, blocks, form.block_rows, form.block_cols, nnz)
-    return Rows(form.name, rows, cols, w.size if isinstance(form, Dense) else nnz, 1, 1, nnz)
+        occupied = block_occupancy(w, form.block_rows, form.block_cols)
+        tails = int(occupied[:, -1].sum()) if cols % form.block_cols else 0
+        return Rows(form.name, rows, cols, int(occupied.sum()), form.block_rows, form.block_cols,
+                    tails)
+    stored = w.size if isinstance(form, Dense) else int(np.count_nonzero(w))
+    return Rows(form.name, rows, cols, stored, 1, 1)
 
 
-def rows_work(rows: Rows, sweep: Sweep) -> Work:
-    """The sums of all rows over the columns of a sweep, where there is one convolution group."""
+def rows_work(rows: Rows, sweep: Sweep, regular: bool) -> Work:
+    """The sums of all rows over the columns of a sweep, where there is one convolution group.
+
+    regular  the step is one that a kernel may take whole
+    """
     work: Work = Counter()
     dense, own = rows.name == "dense", rows.name in KERNELS
     kind = rows.name if dense or own else "any encoding"
+    if regular and fits_whole(rows):
+        kind = f"whole {kind}"
     for at_once, columns in _shares(sweep):
-        name = f"{kind} x{at_once}"
-        work[f"{name} sums"] += columns * rows.rows
+        name, sums = f"{kind} x{at_once}", columns * rows.rows
+        work[f"{name} sums"] += sums
         if dense:
-            work[f"{name} products"] += columns * rows.rows * rows.cols
-            work[f"{name} vectors"] += columns * rows.rows * -(-rows.cols // VECTOR)
-            work[f"{name} rest"] += columns * rows.rows * (rows.cols % TILE)
+            work[f"{name} products"] += sums * rows.cols
+            work[f"{name} vectors"] += sums * -(-rows.cols // VECTOR)
+            work[f"{name} rest"] += sums * (rows.cols % 4)
+            work[f"{name} odd pairs"] += columns * (rows.rows % 2) * rows.cols
+            work[f"{name} odd vectors"] += columns * (rows.rows % 4) * -(-rows.cols // VECTOR)
         elif own:
             work[f"{name} blocks"] += columns * rows.blocks
+            work[f"{name} tails"] += columns * rows.tails
+            work[f"{name} tail products"] += (
+                columns * rows.tails * rows.block_rows * (rows.cols % rows.block_cols))
         else:
             work[f"{name} products"] += columns * rows.blocks * rows.block_rows * rows.block_cols
     if not dense:
         work[f"{kind} decoded"] += calls_of(sweep) * rows.blocks
         work[f"{kind} row blocks"] += calls_of(sweep) * -(-rows.rows // rows.block_rows)
     return work
+
+
+def fits_whole(rows: Rows) -> bool:
+    """Whether kernels that take a whole step take such rows."""
+    return rows.name == "dense" or (
+        rows.name in KERNELS and rows.rows % 4 == 0 and rows.cols % rows.block_cols == 0)
 
 
 def grouped_work(rows: Rows, groups: int, taps: int, sweep: Sweep) -> Work:

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
+import numpy as np
+
 from edgesparse.cortex.rows import (
     Sweep,
     Work,
@@ -100,6 +102,9 @@ def _tiles_work(s: _Step) -> Work:
     if plain:
         sweep = sweep_of(s.columns)
         work += _source_work(s, sweep, sum(b.channels for b in plain))
+        if is_regular(s.plan, s.step):
+            work["regular columns"] += s.columns
+            work["regular steps"] += 1
         if _finishes(s):
             work["finished values"] += columns_of(sweep) * s.channels
             work["finished tiles"] += calls_of(sweep) * _tiles(s.channels)
@@ -140,8 +145,8 @@ def _mac_work(s: _Step, mac: pm.Mac, sweep: Sweep, taken: int) -> Work:
         work["gathered bytes"] += columns * taps * g.in_c
         work["gathered columns"] += columns
         whole = g.dilation_w == 1 and s.input.ring < 0 and s.input.pitch == g.in_c
-        work["gathered pieces"] += columns * (g.kernel_h if whole else taps)
-    rows = _rows_of_mac(mac, sweep)
+        work["gathered pieces"] += round(columns * (_pieces(g) if whole else taps))
+    rows = _rows_of_mac(mac, sweep, is_regular(s.plan, s.step))
     share = taken / s.channels if isinstance(s.step.source, pm.Mac) else 1.0
     for name, amount in rows.items():
         work[name] += amount if share == 1 else round(amount * share)
@@ -149,13 +154,24 @@ def _mac_work(s: _Step, mac: pm.Mac, sweep: Sweep, taken: int) -> Work:
     return work
 
 
-def _rows_of_mac(mac: pm.Mac, sweep: Sweep) -> Work:
+def _pieces(g: pm.Geometry) -> float:
+    """Of a patch, on average: taps in the padding one by one, the others of a row at once."""
+    y = np.arange(g.out_h)[:, None] * g.stride_h - g.pad_top + np.arange(g.kernel_h) * g.dilation_h
+    x = np.arange(g.out_w)[:, None] * g.stride_w - g.pad_left + np.arange(g.kernel_w) * g.dilation_w
+    rows = ((y >= 0) & (y < g.in_h)).sum(axis=1).mean()
+    taps = ((x >= 0) & (x < g.in_w)).sum(axis=1)
+    pieces = (g.kernel_w - taps + (taps > 0)).mean()
+    return float(rows * pieces + (g.kernel_h - rows) * g.kernel_w)
+
+
+def _rows_of_mac(mac: pm.Mac, sweep: Sweep, regular: bool = False) -> Work:
     g = mac.geometry
+    regular = regular and len(mac.weights.groups) == 1
     work: Work = Counter()
     for group in mac.weights.groups:
         rows = rows_of(group, mac.weights.cols)
         work["row groups"] += calls_of(sweep)
-        work += (rows_work(rows, sweep) if g.groups == 1 else
+        work += (rows_work(rows, sweep, regular) if g.groups == 1 else
                  grouped_work(rows, g.groups, g.kernel_h * g.kernel_w, sweep))
     return work
 
@@ -212,6 +228,27 @@ def _copy_work(s: _Step, copy: pm.Copy) -> Work:
 
 
 # ---- what follows a source
+
+
+def is_regular(plan: pm.PlanModel, step: pm.Step) -> bool:
+    """Whether a kernel may take the step whole: sums, scaling and perhaps an addition."""
+    if not isinstance(step.source, pm.Mac) or len(step.branches) != 1:
+        return False
+    (branch,), mac = step.branches, step.source
+    given, out = plan.tensors[step.input].place, plan.tensors[branch.output].place
+    if (mac.bias_form is not pm.BiasForm.FOLDED or mac.weights.row_order is not None
+            or {given.layout, out.layout} != {pm.Layout.NWC}):
+        return False
+    first, *more = branch.stages or (None,)
+    if not isinstance(first, pm.Requant) or len(more) > 1:
+        return False
+    if not more:
+        return True
+    if not isinstance(more[0], pm.Add):
+        return False
+    other = plan.tensors[more[0].operand].place
+    return (other.layout, other.columns, other.channels) == (
+        out.layout, out.columns, out.channels)
 
 
 def _finishes(s: _Step) -> bool:
