@@ -104,10 +104,10 @@ def _blocks(net: str, blocks: Blocks, share: int, target: str) -> Plan:
 
 
 def _random(seed: int) -> Case:
-    return Case(f"random net {seed}", partial(_random_plan, seed))
+    return Case(f"random net {seed}", partial(plan_of_net, seed))
 
 
-def _random_plan(seed: int, target: str) -> Plan:
+def plan_of_net(seed: int, target: str) -> Plan:
     """With one kind of blocks. Some fitted nets have nothing else, also where weights are not zero
     or blocks do not fit, as no converter would have it."""
     rng = np.random.default_rng(seed)

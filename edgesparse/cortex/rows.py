@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -113,6 +113,12 @@ def rows_work(rows: Rows, sweep: Sweep, regular: bool) -> Work:
         work[f"{kind} decoded"] += calls_of(sweep) * rows.blocks
         work[f"{kind} row blocks"] += calls_of(sweep) * -(-rows.rows // rows.block_rows)
     return work
+
+
+def format_cost(costs: InstructionCosts, columns: int) -> Callable[[Format, Array], float]:
+    """(format, w [rows, K]) -> instructions of the sums of a layer with so many output columns."""
+    sweep = sweep_of(columns)
+    return lambda form, w: cost_of(rows_work(rows_as(form, w), sweep, regular=True), costs)
 
 
 def fits_whole(rows: Rows) -> bool:

@@ -9,7 +9,7 @@ from functools import partial
 
 import numpy as np
 
-from edgesparse.cortex.rows import cost_of, rows_as, rows_work, sweep_of
+from edgesparse.cortex.rows import format_cost
 from edgesparse.errors import Unsupported
 from edgesparse.graph.ir import Array, Node, Tensor
 from edgesparse.mapping.bounds import SCALES
@@ -24,7 +24,6 @@ from edgesparse.sparsity.choose_lanes import (
     dense_lanes,
     flash_or_steps,
 )
-from edgesparse.sparsity.formats import Format
 from edgesparse.sparsity.measure import WeightStats, measure
 from edgesparse.target import NpuConfig, Target
 
@@ -62,15 +61,10 @@ def by_instructions(
     node: Node, stats: WeightStats, w: Array, columns: int, target: Target
 ) -> Decision:
     """The encoding that takes the fewest instructions on a Cortex-M target."""
-    costs = target.instructions
-    assert costs is not None
     if _is_grouped(node):
         return by_bytes(node, stats, w, columns)
-    sweep = sweep_of(columns)
-
-    def cost(form: Format, rows: Array) -> float:
-        return cost_of(rows_work(rows_as(form, rows), sweep, regular=True), costs)
-
+    assert target.instructions is not None
+    cost = format_cost(target.instructions, columns)
     return choose_instructions(stats, w, cost, target.encodings)
 
 

@@ -47,7 +47,7 @@ def _reason(
     """One line: bytes, and what the instructions had to do with it."""
     dense = costs[Dense()]
     if not isinstance(best, Dense):
-        return f"{size}; {costs[best] / dense:.0%} of its instructions".replace("%", " %")
+        return f"{size}; {100 * costs[best] / dense:.0f} % of its instructions"
     smallest = min(sizes, key=lambda f: sizes[f])
     if isinstance(smallest, Dense):
         return size
