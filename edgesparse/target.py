@@ -70,6 +70,7 @@ class Target:
     ram_bytes    what the arena may take, 0: not limited
     npu          its emulated NPU, section [npu]; None: it has none
     encodings    of weights, those that have kernels there; empty: any
+    widens       its kernels widen inputs to int16 before they multiply, and want scratch for that
     instructions what a Cortex-M core takes; None: nobody foretells it
     cycles_per_instruction
                  an assumption that makes milliseconds of instructions, said wherever it is used
@@ -82,6 +83,7 @@ class Target:
     ram_bytes: int
     npu: NpuConfig | None = None
     encodings: tuple[str, ...] = ()
+    widens: bool = False
     instructions: InstructionCosts | None = None
     cycles_per_instruction: float = 0.0
 
