@@ -5,7 +5,7 @@
  * source, which gives up to four at once. Pools that overlap compute what lies
  * below them again. There are at most 4 levels (I-7), and this is a loop,
  * not a recursion. */
-#include "exec/exec.h"
+#include "exec/kernels.h"
 #include "es_assert.h"
 #include "elementwise.h"
 
@@ -210,13 +210,44 @@ static void end_block(const es_exec *x, es_level *level)
     }
 }
 
+/* Whether columns of the input go into the sums of the lowest level as they
+ * stand: a pool that a Load begins with. */
+static bool adds_input(const es_exec *x, const es_level *level)
+{
+    const es_place *place = x->input.map.place;
+    const es_branch *branch = &x->lane.branch;
+    return x->step.source_kind == ES_SOURCE_LOAD && level->stage == 0 &&
+           sums(level->kind) && place->layout == ES_LAYOUT_NWC &&
+           branch->first_channel + branch->channels <= place->channels;
+}
+
+/* sums[i] += x[i] - zero */
+static void add_bytes(int32_t *sum, const int8_t *x, int8_t zero,
+                      uint32_t count)
+{
+#define ES_SUM_KERNEL(name)                                                    \
+    if (name(sum, x, zero, count)) {                                           \
+        return;                                                                \
+    }
+#include "exec/exec_kernels.inc"
+    for (uint32_t i = 0; i < count; i++) {
+        sum[i] += x[i] - zero;
+    }
+}
+
 /* All taps of the lowest level's column, four by four. */
 static void add_source(es_exec *x, const es_mac_source *source, es_level *level)
 {
     uint32_t column[ES_TILE_COLUMNS], count = 0;
+    const bool as_it_stands = adds_input(x, level);
     while (next_tap(level, &column[count])) {
         bool ends = ends_block(level);
-        if (++count == ES_TILE_COLUMNS || ends) {
+        if (as_it_stands) {
+            add_bytes(sums_of(level),
+                      es_read_at(&x->input, (int32_t)column[0],
+                                 x->lane.branch.first_channel),
+                      level->in_zero_point, x->lane.branch.channels);
+        } else if (++count == ES_TILE_COLUMNS || ends) {
             es_source_columns(x, source, column, count);
             count = 0;
         }

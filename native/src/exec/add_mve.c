@@ -1,0 +1,95 @@
+/* The sum of two tensors with Helium, sixteen values at a time: the loads take
+ * every fourth of them, so that narrowing puts them in order again. And the
+ * sums of pools. */
+#include "exec/kernels.h"
+#include "exec/mve_mac.h"
+
+/* Inputs less their zero points are below 2^8: with so many more bits they are
+ * still int32. */
+enum { MOST_LEFT = 20 };
+
+static es_mve_factor factor_of(const es_scaled *by, int32_t unit)
+{
+    es_mve_factor factor = {by->multiplier, by->shift, -by->zero_point * unit};
+    return factor;
+}
+
+static bool only_right(const es_scaled *by)
+{
+    return by->shift <= 0 && by->shift >= -31;
+}
+
+bool es_mve_add_begin(const es_stage *stage, es_mve_sum *sum)
+{
+    if (stage->rounding != ES_ROUND_DOUBLE || stage->negate_value ||
+        stage->negate_other || stage->left_shift > MOST_LEFT ||
+        !only_right(stage->value) || !only_right(stage->other) ||
+        !only_right(stage->out) || stage->out->shift == 0) {
+        return false;
+    }
+    sum->unit = 1 << stage->left_shift;
+    sum->value = factor_of(stage->value, sum->unit);
+    sum->other = factor_of(stage->other, sum->unit);
+    sum->multiplier = stage->out->multiplier;
+    sum->shift = stage->out->shift;
+    sum->to.zero_point = stage->out->zero_point;
+    sum->to.low = stage->qmin;
+    sum->to.high = stage->qmax;
+    sum->to.rectified = stage->qmin >= stage->out->zero_point;
+    return true;
+}
+
+static inline int32x4_t scaled(int32x4_t v, const es_mve_factor *by,
+                               int32x4_t unit)
+{
+    v = vqrdmulhq_n_s32(vmlasq_n_s32(v, unit, by->from), by->multiplier);
+    if (by->shift) {
+        v = vaddq_s32(v, vshrq_n_s32(v, 31));
+        v = vrshlq_n_s32(v, by->shift);
+    }
+    return v;
+}
+
+/* Rounded, but for its zero point. */
+static inline int32x4_t four(const es_mve_sum *by, int32x4_t unit, int32x4_t v,
+                             int32x4_t o)
+{
+    v = vaddq_s32(scaled(v, &by->value, unit), scaled(o, &by->other, unit));
+    v = vqrdmulhq_n_s32(v, by->multiplier);
+    if (!by->to.rectified) {
+        v = vaddq_s32(v, vshrq_n_s32(v, 31));
+    }
+    return vrshlq_n_s32(v, by->shift);
+}
+
+void es_mve_add(const es_mve_sum *by, const int8_t *value, const int8_t *other,
+                int8_t *out, uint32_t n)
+{
+    const es_mve_sum sum = *by;
+    const int32x4_t unit = vdupq_n_s32(sum.unit);
+    const uint32x4_t apart = vmulq_n_u32(vidupq_n_u32(0, 1), 4);
+#define FOURTH(from, k) vldrbq_gather_offset_s32((from) + (k), apart)
+#define SUM(k)          four(&sum, unit, FOURTH(value, k), FOURTH(other, k))
+    for (; n >= 16; n -= 16, value += 16, other += 16, out += 16) {
+        vstrbq_s8(out, es_mve_narrow(&sum.to, SUM(0), SUM(2), SUM(1), SUM(3)));
+    }
+    for (uint32_t i = 0; i < n; i += 4) {
+        const mve_pred16_t there = vctp32q(n - i);
+        int32x4_t v = four(&sum, unit, vldrbq_z_s32(value + i, there),
+                           vldrbq_z_s32(other + i, there));
+        vstrbq_p_s32(out + i, es_mve_clamped(&sum.to, v), there);
+    }
+}
+
+bool es_sum__mve(int32_t *sum, const int8_t *x, int8_t zero, uint32_t count)
+{
+    __asm volatile("wlstp.32 lr, %[count], 2f\n"
+                   "1:\tvldrb.s32 q0, [%[x]], #4\n\t"
+                   "vldrw.u32 q1, [%[sum]]\n\tvadd.i32 q0, q0, q1\n\t"
+                   "vsub.i32 q0, q0, %[zero]\n\t"
+                   "vstrw.32 q0, [%[sum]], #16\n\tletp lr, 1b\n2:"
+                   : [sum] "+r"(sum), [x] "+l"(x)
+                   : [count] "r"(count), [zero] "r"((int32_t)zero)
+                   : "lr", "q0", "q1", "memory");
+    return true;
+}
