@@ -55,9 +55,11 @@ class NpuConfig:
 class InstructionCosts:
     """What a core takes for work, section [instructions] of a target.
 
-    each  kind of work (edgesparse/cortex/work.py) -> QEMU instructions of one; others take none
+    kernels  that take whole steps: "dsp" or "mve"
+    each     kind of work (edgesparse/cortex/work.py) -> QEMU instructions of one; others take none
     """
 
+    kernels: str
     each: Mapping[str, float]
 
 
@@ -101,8 +103,10 @@ def load_target(name: str) -> Target:
         raise BadInput(f"target {name!r} is not known; there are {', '.join(target_names())}")
     text = (files("edgesparse") / "targets" / f"{name}.toml").read_text(encoding="utf-8")
     values = tomllib.loads(text)
-    npu, costs = values.pop("npu", None), values.pop("instructions", None)
+    npu, each = values.pop("npu", None), values.pop("instructions", None)
+    kernels = values.pop("kernels", "")
     encodings = tuple(values.pop("encodings", ()))
+    costs = InstructionCosts(kernels, each or {}) if kernels else None
     return Target(
         name=name, npu=NpuConfig(id=values["config"], **npu) if npu else None,
-        encodings=encodings, instructions=InstructionCosts(costs) if costs else None, **values)
+        encodings=encodings, instructions=costs, **values)

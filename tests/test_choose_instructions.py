@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from edgesparse.cortex.rows import format_cost
+from edgesparse.cortex.estimate import format_cost
 from edgesparse.graph.ir import Array
 from edgesparse.sparsity.choose import formats_of
 from edgesparse.sparsity.choose_instructions import Cost, choose_instructions

@@ -12,8 +12,8 @@ import pytest
 
 import edgesparse as es
 from command_line import ECG, Ran, dense_layer
-from edgesparse.cortex.estimate import estimate
-from edgesparse.cortex.rows import format_cost, sweep_of
+from edgesparse.cortex.estimate import estimate, format_cost
+from edgesparse.cortex.rows import sweep_of
 from edgesparse.cortex.sweeps import pass_of
 from edgesparse.errors import BadInput, WrongMachine
 from edgesparse.plan import model as pm
@@ -101,7 +101,7 @@ def test_every_encoding_of_a_target_has_costs(target: str, columns: int) -> None
 
 def test_a_fit_finds_the_costs_that_made_the_counts() -> None:
     tool = runpy.run_path(str(ROOT / "tools" / "fit_instructions.py"))
-    truth = InstructionCosts({
+    truth = InstructionCosts("dsp", {
         "steps": 400.0, "dense x4 sums": 9.0, "dense x1 sums": 30.0, "mac columns": 50.0,
         "runs": 70.0})
     plans = []
@@ -109,7 +109,7 @@ def test_a_fit_finds_the_costs_that_made_the_counts() -> None:
         plan = models.plan_of_net(seed, "cortex-m4")
         told = estimate(plan.model, truth)
         plans.append(tool["Counted"]("net", plan, told.steps, told.instructions))
-    found = InstructionCosts(tool["fit"](plans))
+    found = InstructionCosts("dsp", tool["fit"]("dsp", plans))
     for plan in plans:
         assert estimate(plan.plan.model, found).instructions == pytest.approx(plan.run, rel=0.002)
 

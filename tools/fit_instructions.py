@@ -14,7 +14,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -52,10 +52,9 @@ class Counted:
     steps: tuple[int, ...]
     run: float
 
-    @property
-    def rows(self) -> list[tuple[Work, float, float]]:
+    def rows(self, kernels: str) -> list[tuple[Work, float, float]]:
         """(work, instructions, weight) of each step, of the rest, and of all."""
-        works = [*work_of(self.plan.model), rest_work(self.plan.model)]
+        works = [*work_of(self.plan.model, kernels), rest_work(self.plan.model)]
         amounts = [*map(float, self.steps), self.run - sum(self.steps)]
         whole: Work = Work()
         for work in works:
@@ -82,9 +81,9 @@ def counted(target: str, cases: Iterable[Case]) -> list[Counted]:
     return found
 
 
-def fit(plans: Sequence[Counted]) -> dict[str, float]:
+def fit(kernels: str, plans: Sequence[Counted]) -> dict[str, float]:
     """Work -> instructions of one; work that takes none is left out."""
-    rows = [row for plan in plans for row in plan.rows]
+    rows = [row for plan in plans for row in plan.rows(kernels)]
     names = sorted({name for work, _, _ in rows for name in work})
     matrix = np.array([[work[name] for name in names] for work, _, _ in rows], float)
     wanted = np.array([amount for _, amount, _ in rows])
@@ -108,7 +107,7 @@ def report(target: str, costs: InstructionCosts, plans: Sequence[Counted]) -> fl
     return max(errors)
 
 
-def write(target: str, costs: dict[str, float], plans: int) -> None:
+def write(target: str, costs: InstructionCosts, plans: int) -> None:
     """Replace the section of the target's file."""
     path = ROOT / "edgesparse" / "targets" / f"{target}.toml"
     head, _, _ = path.read_text(encoding="utf-8").partition(MARK)
@@ -116,7 +115,7 @@ def write(target: str, costs: dict[str, float], plans: int) -> None:
              "# QEMU instructions of each kind of work (edgesparse/cortex/work.py), fitted to "
              f"{plans} plans by",
              "# python tools/fit_instructions.py --data-root ../shared --write",
-             *(f'"{name}" = {cost:g}' for name, cost in costs.items())]
+             *(f'"{name}" = {cost:g}' for name, cost in costs.each.items())]
     path.write_text(head + "\n".join(lines) + "\n", encoding="utf-8")
 
 
@@ -129,16 +128,14 @@ def main() -> int:
     args = parser.parse_args()
     most = 0.0
     for target in args.target or TARGETS:
+        costs = load_target(target).instructions
+        assert costs is not None
         if args.write:
             plans = counted(target, fitted(args.data_root))
-            found = fit(plans)
-            write(target, found, len(plans))
-            costs = InstructionCosts(found)
+            costs = replace(costs, each=fit(costs.kernels, plans))
+            write(target, costs, len(plans))
+            load_target.cache_clear()  # the others are converted with these costs
             report(f"{target}, fitted", costs, plans)
-        else:
-            known = load_target(target).instructions
-            assert known is not None
-            costs = known
         others = counted(target, judged(args.data_root))
         most = max(most, report(target, costs, others))
         if args.steps:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -52,15 +52,29 @@ class Rows:
     name    of the encoding
     blocks  stored ones, of block_rows x block_cols
     tails   those of them that reach past the last column
+    counts  stored blocks of each row of blocks; empty where there are no blocks
     """
 
     name: str
     rows: int
     cols: int
     blocks: int
-    block_rows: int
-    block_cols: int
+    block_rows: int = 1
+    block_cols: int = 1
     tails: int = 0
+    counts: tuple[int, ...] = ()
+
+    def rounds(self, blocks: int) -> int:
+        """Turns of loops over so many blocks of a row at once; the last ones may be partly idle."""
+        return sum(-(-count // blocks) for count in self.counts)
+
+    def whole_rounds(self, blocks: int) -> int:
+        """Turns of them that are full."""
+        return sum(count // blocks for count in self.counts)
+
+    def left_over(self, blocks: int) -> int:
+        """Blocks beside those."""
+        return self.blocks - blocks * self.whole_rounds(blocks)
 
 
 def rows_of(group: RowGroup, cols: int) -> Rows:
@@ -68,7 +82,7 @@ def rows_of(group: RowGroup, cols: int) -> Rows:
     if isinstance(form, (Dense, Bsr)):
         w = form.decode(group.values, group.index, (group.row_count, cols))
         return rows_as(form, w)
-    return Rows(form.name, group.row_count, cols, len(group.values), 1, 1)
+    return Rows(form.name, group.row_count, cols, len(group.values))
 
 
 def rows_as(form: Format, w: Array) -> Rows:
@@ -78,21 +92,17 @@ def rows_as(form: Format, w: Array) -> Rows:
         occupied = block_occupancy(w, form.block_rows, form.block_cols)
         tails = int(occupied[:, -1].sum()) if cols % form.block_cols else 0
         return Rows(form.name, rows, cols, int(occupied.sum()), form.block_rows, form.block_cols,
-                    tails)
+                    tails, tuple(occupied.sum(axis=1).tolist()))
     stored = w.size if isinstance(form, Dense) else int(np.count_nonzero(w))
-    return Rows(form.name, rows, cols, stored, 1, 1)
+    return Rows(form.name, rows, cols, stored)
 
 
-def rows_work(rows: Rows, sweep: Sweep, regular: bool) -> Work:
-    """The sums of all rows over the columns of a sweep, where there is one convolution group.
-
-    regular  the step is one that a kernel may take whole
-    """
+def rows_work(rows: Rows, sweep: Sweep) -> Work:
+    """The sums of all rows over the columns of a sweep, where there is one convolution group, tile
+    by tile: native/src/exec/mac.c and dot.c."""
     work: Work = Counter()
     dense, own = rows.name == "dense", rows.name in KERNELS
     kind = rows.name if dense or own else "any encoding"
-    if regular and fits_whole(rows):
-        kind = f"whole {kind}"
     for at_once, columns in _shares(sweep):
         name, sums = f"{kind} x{at_once}", columns * rows.rows
         work[f"{name} sums"] += sums
@@ -113,18 +123,6 @@ def rows_work(rows: Rows, sweep: Sweep, regular: bool) -> Work:
         work[f"{kind} decoded"] += calls_of(sweep) * rows.blocks
         work[f"{kind} row blocks"] += calls_of(sweep) * -(-rows.rows // rows.block_rows)
     return work
-
-
-def format_cost(costs: InstructionCosts, columns: int) -> Callable[[Format, Array], float]:
-    """(format, w [rows, K]) -> instructions of the sums of a layer with so many output columns."""
-    sweep = sweep_of(columns)
-    return lambda form, w: cost_of(rows_work(rows_as(form, w), sweep, regular=True), costs)
-
-
-def fits_whole(rows: Rows) -> bool:
-    """Whether kernels that take a whole step take such rows."""
-    return rows.name == "dense" or (
-        rows.name in KERNELS and rows.rows % 4 == 0 and rows.cols % rows.block_cols == 0)
 
 
 def grouped_work(rows: Rows, groups: int, taps: int, sweep: Sweep) -> Work:

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from edgesparse.cortex.estimate import estimate
-from edgesparse.cortex.rows import format_cost
+from edgesparse.cortex.estimate import estimate, format_cost
 from edgesparse.graph.ir import Array
 from edgesparse.plan import model as pm
 from edgesparse.sparsity.choose_instructions import choose_instructions

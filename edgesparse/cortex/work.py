@@ -8,11 +8,14 @@ less.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 
-import numpy as np
-
+from edgesparse.cortex.dsp import dsp_work
+from edgesparse.cortex.mve import mve_work
+from edgesparse.cortex.regular import Whole, pieces, stands, whole_of
 from edgesparse.cortex.rows import (
+    Rows,
     Sweep,
     Work,
     calls_of,
@@ -30,6 +33,9 @@ from edgesparse.plan.stream_model import Stream, StreamMode
 CHANNELS = 16
 """Of a tile: ES_TILE_CHANNELS."""
 OPERANDS = (pm.Add, pm.Mul, pm.AddSingleRequant)
+SUMS = (pm.AvgPool, pm.Mean)
+KERNELS: dict[str, Callable[[Whole], Work | None]] = {"dsp": dsp_work, "mve": mve_work}
+"""What whole steps do, by the instruction set of the kernels that take them."""
 
 
 @dataclass(frozen=True)
@@ -49,19 +55,26 @@ class _Step:
         return self.place(self.step.input)
 
 
-def work_of(plan: pm.PlanModel) -> tuple[Work, ...]:
-    """Of each step in one run."""
-    return tuple(step_work(plan, step) for step in plan.steps)
+def work_of(plan: pm.PlanModel, kernels: str) -> tuple[Work, ...]:
+    """Of each step in one run; kernels: a key of KERNELS."""
+    return tuple(step_work(plan, step, kernels) for step in plan.steps)
 
 
-def step_work(plan: pm.PlanModel, step: pm.Step) -> Work:
+def step_work(plan: pm.PlanModel, step: pm.Step, kernels: str) -> Work:
     """Of a step in one run."""
     s = _Step(plan, step, *_source_shape(plan, step))
     work: Work = Counter({"steps": 1, "branches": len(step.branches)})
-    if isinstance(step.source, pm.Copy):
+    whole = whole_of(plan, step)
+    taken = None if whole is None else KERNELS[kernels](whole)
+    if taken is not None:
+        work += taken
+    elif isinstance(step.source, pm.Copy):
         work += _copy_work(s, step.source)
     elif isinstance(step.source, pm.Lstm):
         work += _lstm_work(s, step.source)
+    elif _only_moves(s):
+        work["moved columns"] += s.columns
+        work["moved bytes"] += s.columns * s.channels
     else:
         work += _tiles_work(s)
     for branch in step.branches:
@@ -92,6 +105,22 @@ def _source_shape(plan: pm.PlanModel, step: pm.Step) -> tuple[int, int]:
 # ---- sources
 
 
+def _only_moves(s: _Step) -> bool:
+    """A Load without stages: whole columns."""
+    (branch, *others), given = s.step.branches, s.input
+    out = s.place(branch.output)
+    return (isinstance(s.step.source, pm.Load) and not others and not branch.stages
+            and {given.layout, out.layout} == {pm.Layout.NWC}
+            and (given.columns, given.channels) == (out.columns, out.channels))
+
+
+def _adds_input(s: _Step, branch: pm.Branch) -> bool:
+    """A pool of sums that a Load begins with takes columns as they stand."""
+    return (isinstance(s.step.source, pm.Load) and isinstance(branch.stages[0], SUMS)
+            and s.input.layout is pm.Layout.NWC
+            and branch.first_channel + branch.channels <= s.input.channels)
+
+
 def _tiles_work(s: _Step) -> Work:
     """The branches without levels in one pass, every other in one of its own."""
     work: Work = Counter()
@@ -102,9 +131,6 @@ def _tiles_work(s: _Step) -> Work:
     if plain:
         sweep = sweep_of(s.columns)
         work += _source_work(s, sweep, sum(b.channels for b in plain))
-        if is_regular(s.plan, s.step):
-            work["regular columns"] += s.columns
-            work["regular steps"] += 1
         if _finishes(s):
             work["finished values"] += columns_of(sweep) * s.channels
             work["finished tiles"] += calls_of(sweep) * _tiles(s.channels)
@@ -115,6 +141,13 @@ def _tiles_work(s: _Step) -> Work:
         if branch in plain:
             continue
         found = pass_of(branch, s.columns, s.place(branch.output).columns)
+        if _adds_input(s, branch):
+            (first, *_), channels = found.levels, branch.channels
+            work["added columns"] += first.taps
+            work["added values"] += first.taps * channels
+            work["added fours"] += first.taps * -(-channels // 4)
+            work += _levels_work(s, branch, Counter(), found.levels)
+            continue
         work += _source_work(s, found.sweep, branch.channels)
         work += _levels_work(s, branch, found.sweep, found.levels)
     return work
@@ -141,12 +174,11 @@ def _mac_work(s: _Step, mac: pm.Mac, sweep: Sweep, taken: int) -> Work:
     g = mac.geometry
     columns, taps = columns_of(sweep), g.kernel_h * g.kernel_w
     work: Work = Counter({"mac calls": calls_of(sweep), "mac columns": columns})
-    if _gathers(s, mac):
+    if isinstance(s.step.source, pm.Mac) and not stands(s.input, g):
         work["gathered bytes"] += columns * taps * g.in_c
         work["gathered columns"] += columns
-        whole = g.dilation_w == 1 and s.input.ring < 0 and s.input.pitch == g.in_c
-        work["gathered pieces"] += round(columns * (_pieces(g) if whole else taps))
-    rows = _rows_of_mac(mac, sweep, is_regular(s.plan, s.step))
+        work["gathered pieces"] += round(columns * pieces(g, s.input))
+    rows = _rows_of_mac(mac, sweep)
     share = taken / s.channels if isinstance(s.step.source, pm.Mac) else 1.0
     for name, amount in rows.items():
         work[name] += amount if share == 1 else round(amount * share)
@@ -154,40 +186,26 @@ def _mac_work(s: _Step, mac: pm.Mac, sweep: Sweep, taken: int) -> Work:
     return work
 
 
-def _pieces(g: pm.Geometry) -> float:
-    """Of a patch, on average: taps in the padding one by one, the others of a row at once."""
-    y = np.arange(g.out_h)[:, None] * g.stride_h - g.pad_top + np.arange(g.kernel_h) * g.dilation_h
-    x = np.arange(g.out_w)[:, None] * g.stride_w - g.pad_left + np.arange(g.kernel_w) * g.dilation_w
-    rows = ((y >= 0) & (y < g.in_h)).sum(axis=1).mean()
-    taps = ((x >= 0) & (x < g.in_w)).sum(axis=1)
-    pieces = (g.kernel_w - taps + (taps > 0)).mean()
-    return float(rows * pieces + (g.kernel_h - rows) * g.kernel_w)
+def tiles_work(g: pm.Geometry, rows: Rows, sweep: Sweep) -> Work:
+    """Of a layer whose patches are gathered side by side, tile by tile, scaling included."""
+    columns, calls = columns_of(sweep), calls_of(sweep)
+    patch = g.kernel_h * g.kernel_w * g.in_c
+    return rows_work(rows, sweep) + Counter({
+        "mac calls": calls, "mac columns": columns, "gathered bytes": columns * patch,
+        "gathered columns": columns, "gathered pieces": columns, "row groups": calls,
+        "mac rows": calls * g.rows, "finished values": columns * g.rows,
+        "finished tiles": calls * _tiles(g.rows)})
 
 
-def _rows_of_mac(mac: pm.Mac, sweep: Sweep, regular: bool = False) -> Work:
+def _rows_of_mac(mac: pm.Mac, sweep: Sweep) -> Work:
     g = mac.geometry
-    regular = regular and len(mac.weights.groups) == 1
     work: Work = Counter()
     for group in mac.weights.groups:
         rows = rows_of(group, mac.weights.cols)
         work["row groups"] += calls_of(sweep)
-        work += (rows_work(rows, sweep, regular) if g.groups == 1 else
+        work += (rows_work(rows, sweep) if g.groups == 1 else
                  grouped_work(rows, g.groups, g.kernel_h * g.kernel_w, sweep))
     return work
-
-
-def _gathers(s: _Step, mac: pm.Mac) -> bool:
-    """Whether patches are copied side by side, or read where they stand: the scratch says it."""
-    if not isinstance(s.step.source, pm.Mac):
-        return False
-    g, ring = mac.geometry, s.input.ring >= 0
-    inside = (
-        g.pad_top == g.pad_left == 0
-        and (g.out_h - 1) * g.stride_h + (g.kernel_h - 1) * g.dilation_h < g.in_h
-        and (g.out_w - 1) * g.stride_w + (g.kernel_w - 1) * g.dilation_w < g.in_w)
-    one_tap = g.kernel_h == g.kernel_w == 1
-    one_row = g.kernel_h == 1 and g.dilation_w == 1 and s.input.pitch == g.in_c and not ring
-    return not (s.input.layout is pm.Layout.NWC and inside and (one_tap or one_row))
 
 
 def _lstm_work(s: _Step, lstm: pm.Lstm) -> Work:
@@ -228,27 +246,6 @@ def _copy_work(s: _Step, copy: pm.Copy) -> Work:
 
 
 # ---- what follows a source
-
-
-def is_regular(plan: pm.PlanModel, step: pm.Step) -> bool:
-    """Whether a kernel may take the step whole: sums, scaling and perhaps an addition."""
-    if not isinstance(step.source, pm.Mac) or len(step.branches) != 1:
-        return False
-    (branch,), mac = step.branches, step.source
-    given, out = plan.tensors[step.input].place, plan.tensors[branch.output].place
-    if (mac.bias_form is not pm.BiasForm.FOLDED or mac.weights.row_order is not None
-            or {given.layout, out.layout} != {pm.Layout.NWC}):
-        return False
-    first, *more = branch.stages or (None,)
-    if not isinstance(first, pm.Requant) or len(more) > 1:
-        return False
-    if not more:
-        return True
-    if not isinstance(more[0], pm.Add):
-        return False
-    other = plan.tensors[more[0].operand].place
-    return (other.layout, other.columns, other.channels) == (
-        out.layout, out.columns, out.channels)
 
 
 def _finishes(s: _Step) -> bool:
@@ -293,7 +290,8 @@ def _levels_work(
         stage = branch.stages[level.stage]
         work += _stages_work(s, branch.stages[begin : level.stage], branch.channels, sweep)
         kind = KINDS[type(stage)]
-        work[f"{kind} taps"] += level.taps * branch.channels
+        if sweep:  # otherwise the input was added as it stands
+            work[f"{kind} taps"] += level.taps * branch.channels
         work[f"{kind} tiles"] += calls_of(sweep) * _tiles(branch.channels)
         work[f"{kind} columns"] += level.columns
         work[f"{kind} values"] += level.columns * branch.channels

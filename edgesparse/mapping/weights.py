@@ -9,7 +9,7 @@ from functools import partial
 
 import numpy as np
 
-from edgesparse.cortex.rows import format_cost
+from edgesparse.cortex.estimate import format_cost
 from edgesparse.errors import Unsupported
 from edgesparse.graph.ir import Array, Node, Tensor
 from edgesparse.mapping.bounds import SCALES
