@@ -8,6 +8,8 @@ from edgesparse.cortex.regular import Whole
 from edgesparse.cortex.rows import TILE, VECTOR, Work, calls_of, columns_of
 
 MOST_TAPS, MOST_ADDED = 64, 256
+BYTE_INDEX = 256
+"""Columns of blocks that an index of 8 bits reaches."""
 BLOCKS = ("bsr 4x1", "bsr 1x4", "bsr 2x4", "bsr 4x4")
 
 
@@ -67,29 +69,30 @@ def _dense(step: Whole, sweep: Counter[int]) -> Work:
 
 
 def _blocks(step: Whole, sweep: Counter[int]) -> Work:
-    rows, columns = step.rows, step.columns
-    scaled: Work = Counter({"mve scaled fours": columns * rows.rows // 4})
-    if rows.name == "bsr 1x4":
-        fours = sweep[TILE] if step.each else 0
-        singles = columns - TILE * fours
-        scaled["mve scaled fours"] = singles * rows.rows // 4
-        return scaled + Counter({
-            "mve 1x4 x4 rows": fours * rows.rows, "mve 1x4 x4 turns": fours * rows.rounds(4),
-            "mve 1x4 x1 rows": singles * rows.rows, "mve 1x4 x1 turns": singles * rows.rounds(4)})
-    if rows.name == "bsr 2x4":
+    rows, columns, calls = step.rows, step.columns, calls_of(sweep)
+    kind, blocks = rows.name.split()[1], len(rows.counts)
+    fours = sweep[TILE] if kind == "1x4" and step.each else 0  # a loop of their own
+    calls, left = calls - fours, columns - TILE * fours
+    work: Work = Counter({
+        "mve 1x4 x4 rows": fours * rows.rows, "mve 1x4 x4 turns": fours * rows.rounds(4),
+        "mve 1x4 x4 calls": fours,
+        "mve scaled fours": left * rows.rows // 4, "mve row fours": calls * rows.rows // 4,
+        f"mve {kind} row blocks": calls * blocks})
+    if kind == "2x4":
         pairs = sum(size // 2 * times for size, times in sweep.items())
-        singles = columns - 2 * pairs
-        return scaled + Counter({
-            "mve 2x4 x2 rows": pairs * len(rows.counts), "mve 2x4 x2 turns": pairs * rows.rounds(4),
-            "mve 2x4 x1 rows": singles * len(rows.counts),
-            "mve 2x4 x1 turns": singles * rows.rounds(4)})
-    if rows.name == "bsr 4x4":
-        return scaled + Counter({
-            "mve 4x4 rows": columns * len(rows.counts), "mve 4x4 turns": columns * rows.rounds(4)})
-    short = sum(-(-(count % VECTOR) // 4) for count in rows.counts)
-    return scaled + Counter({
-        "mve 4x1 rows": columns * len(rows.counts),
-        "mve 4x1 sixteens": columns * rows.whole_rounds(VECTOR), "mve 4x1 fours": columns * short})
+        work["mve 2x4 x2 rows"] += pairs * blocks
+        work["mve 2x4 x2 turns"] += pairs * rows.rounds(4)
+        left -= 2 * pairs
+    if kind == "4x1":
+        short = sum(-(-(count % VECTOR) // 4) for count in rows.counts)
+        work["mve 4x1 sixteens"] += left * rows.whole_rounds(VECTOR)
+        if rows.cols > BYTE_INDEX:
+            work["mve 4x1 sixteens, 16 bits"] += left * rows.whole_rounds(VECTOR)
+        work["mve 4x1 fours"] += left * short
+    else:
+        work[f"mve {kind} x1 turns"] += left * rows.rounds(4)
+    work[f"mve {kind} x1 rows"] += left * blocks
+    return work
 
 
 def _depthwise(step: Whole) -> Work | None:
