@@ -7,7 +7,7 @@ R output channels, C neighbouring input channels of one tap.
 
 ecg   256x1, conv k7 s2 16, k5 s2 32, k5 64, k5 64 with ReLU and SAME padding, mean over the 64
       columns, fully connected 5, softmax: 2,144,576 MACs. First conv and fully connected are dense,
-      the others have blocks of 1x4, 2x4 or 1x16
+      the others have blocks of 1x4, 2x4 or 1x16 (stored as 1x4)
 ad01  640, 4 times 128, 8, 4 times 128, 640, fully connected with ReLU: 264,192 MACs. What reads or
       writes the 8 is dense, the others have blocks of 4x4
 
@@ -55,8 +55,8 @@ class Blocks:
 
     @property
     def encoding(self) -> str:
-        """What stores such weights."""
-        return f"bsr {self}"
+        """What stores such weights; blocks of 1x16 are four of 1x4, which have kernels."""
+        return "bsr 1x4" if self.rows == 1 else f"bsr {self}"
 
 
 NETS = {

@@ -122,7 +122,7 @@ def plan_of_net(seed: int, target: str) -> Plan:
     kind = (conv1d, conv2d, perceptron, conv1d)[seed // len(CHOICES) % 4]
     model = kind(Net(rng), rng, blocks)
     alone = seed in FITTED_SEEDS and seed % 3 == 0
-    only = (blocks.encoding,) if alone else ("dense", blocks.encoding)
+    only = (f"bsr {blocks}",) if alone else ("dense", f"bsr {blocks}")
     return convert_model(model, target, Options(encodings=only)).plan
 
 

@@ -58,8 +58,15 @@ def test_fewest_instructions_win_over_fewest_bytes() -> None:
 
 def test_sparse_rows_must_beat_dense_ones_clearly() -> None:
     w = blocks(75)
-    assert chosen(given(dense=100, bsr_4x1=99, bsr_1x4=97, bsr_4x4=96), w) == "dense"
-    assert chosen(given(dense=100, bsr_4x1=99, bsr_1x4=97, bsr_4x4=94), w) == "bsr 4x4"
+    assert chosen(given(dense=100, bsr_4x1=99, bsr_1x4=100, bsr_4x4=98.5), w) == "dense"
+    assert chosen(given(dense=100, bsr_4x1=99, bsr_1x4=97, bsr_4x4=101), w) == "bsr 1x4"
+    # Fewer bytes, and near the fewest instructions: but not faster than dense.
+    assert chosen(given(dense=100, bsr_4x1=99, bsr_1x4=97, bsr_4x4=99), w) == "bsr 1x4"
+
+
+def test_blocks_that_take_more_bytes_than_dense_rows_are_none() -> None:
+    w = blocks(0)
+    assert chosen(given(dense=100, bsr_4x1=50, bsr_1x4=50, bsr_4x4=50), w) == "dense"
 
 
 def test_the_reason_names_bytes_and_instructions() -> None:

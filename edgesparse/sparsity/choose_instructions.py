@@ -9,10 +9,10 @@ from edgesparse.sparsity.choose import Decision, formats_of, size_reason
 from edgesparse.sparsity.formats import Dense, Format
 from edgesparse.sparsity.measure import WeightStats
 
-DENSE_SHARE = 0.95
+DENSE_SHARE = 0.98
 """Sparse must take less than this share of the instructions of dense rows, however much flash it
 saves: a plan with zeros is never slower than one without. Predictions of a layer in two encodings
-are off by less than that."""
+are hardly off by more."""
 NEAR_TIE = 0.03
 """Within this share of the fewest instructions the fewest bytes decide."""
 
@@ -23,19 +23,20 @@ Cost = Callable[[Format, Array], float]
 def choose_instructions(
     stats: WeightStats, w: Array, cost: Cost, only: tuple[str, ...]
 ) -> Decision:
-    """Choose for w [rows, K] int8 whose zeros are 0; always one row group, as kernels want it.
+    """Choose for w [rows, K] int8 whose zeros are 0; always one row group, as kernels want it, and
+    nothing that takes more bytes than dense rows.
 
     stats  of `w`
     only   names of the encodings that may be taken besides dense rows
     """
-    forms = (Dense(), *(f for f in formats_of(w.shape[1], only)
-                        if not isinstance(f, Dense) and not f.refusal(w)))
-    sizes, costs = {f: f.size(w) for f in forms}, {f: cost(f, w) for f in forms}
-    least = min(costs.values())
-    best: Format = Dense()
-    if least < DENSE_SHARE * costs[best]:
-        near = [f for f, n in costs.items() if n <= (1 + NEAR_TIE) * least]
-        best = min(near, key=lambda f: sizes[f])
+    dense: Format = Dense()
+    sparse = [f for f in formats_of(w.shape[1], only)
+              if not isinstance(f, Dense) and not f.refusal(w) and f.size(w) < w.size]
+    sizes = {f: f.size(w) for f in (dense, *sparse)}
+    costs = {f: cost(f, w) for f in sizes}
+    faster = [f for f in sparse if costs[f] < DENSE_SHARE * costs[dense]]
+    limit = (1 + NEAR_TIE) * min((costs[f] for f in faster), default=0.0)
+    best = min((f for f in faster if costs[f] <= limit), key=lambda f: sizes[f], default=dense)
     return Decision(
         (best.row_group(w),), _reason(best, sizes, costs, size_reason(best, sizes, stats, w)),
         tuple(sorted(((f.name, n) for f, n in sizes.items()), key=lambda c: (c[1], c[0]))))
