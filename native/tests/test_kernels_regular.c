@@ -76,6 +76,7 @@ static void make_geometry(bool depthwise)
         g->out_h = (uint16_t)between(1, g->in_h);
         g->out_w = (uint16_t)between(1, g->in_w);
         g->rows = depthwise ? g->in_c : (uint16_t)between(1, MOST_ROWS);
+        g->rows = below(3) ? (uint16_t)((g->rows + 3) / 4 * 4) : g->rows;
         g->groups = depthwise ? g->in_c : 1;
         step.patch = (uint32_t)g->kernel_h * g->kernel_w * g->in_c;
         step.columns = (uint32_t)g->out_h * g->out_w;
@@ -153,6 +154,7 @@ static void make_blocks(uint32_t height, uint32_t width, uint32_t sparse)
     uint32_t rows = geometry.rows, cols = step.patch;
     uint32_t counts = (rows + height - 1) / height;
     uint32_t stored = 0, at = 2 * counts;
+    uint32_t bits = cols > 256 * width || below(2) ? 16 : 8;
     memset(matrix, 0, sizeof matrix);
     for (uint32_t row = 0; row < counts; row++) {
         uint32_t before = stored;
@@ -169,7 +171,8 @@ static void make_blocks(uint32_t height, uint32_t width, uint32_t sparse)
                     block[i] = matrix[r * cols + c] = byte();
                 }
             }
-            places[at++] = (uint8_t)col;
+            put_u16(places + at, col);
+            at += bits / 8;
         }
         put_u16(places + 2 * row, stored - before);
     }
@@ -182,7 +185,7 @@ static void make_blocks(uint32_t height, uint32_t width, uint32_t sparse)
                           (uint8_t)width,
                           0,
                           0,
-                          8,
+                          (uint8_t)bits,
                           {values, stored * height * width},
                           {places, at}};
     step.group = group;
@@ -190,8 +193,10 @@ static void make_blocks(uint32_t height, uint32_t width, uint32_t sparse)
 
 static void make_dense(uint32_t cols)
 {
+    int8_t least = below(2) ? INT8_MIN : -127; /* as converters have it */
     for (uint32_t i = 0; i < geometry.rows * cols; i++) {
-        matrix[i] = values[i] = byte();
+        int8_t w = byte();
+        matrix[i] = values[i] = w < least ? least : w;
     }
     es_row_group group = {0,
                           geometry.rows,
@@ -255,6 +260,9 @@ static void make_add(void)
     operand_by = factor();
     out_by = factor();
     out_by.shift = (int16_t) - (int)between(14, 20);
+    es_scaled *larger = below(2) ? &value_by : &operand_by; /* only halved */
+    larger->multiplier = 1 << 30;
+    larger->shift = 0;
     stage.value = &value_by;
     stage.other = &operand_by;
     stage.out = &out_by;
@@ -317,10 +325,6 @@ static void make_step(uint32_t kind)
 {
     static const uint8_t height[KINDS] = {0, 4, 1, 2, 4, 0};
     make_geometry(kind == DEPTHWISE);
-    if (kind == TALL && step.patch > 256) {
-        geometry.in_c = 1;
-        step.patch = (uint32_t)geometry.kernel_h * geometry.kernel_w;
-    }
     make_places();
     if (kind == DENSE || kind == DEPTHWISE) {
         make_dense(step.patch / geometry.groups);

@@ -24,73 +24,112 @@
 #define TAILED(body) "dlstp.8 lr, %[n]\n1:\t" body "letp lr, 1b\n\t"
 #define PAIRED(body) "dls lr, %[n]\n1:\t" body body "le lr, 1b\n\t"
 
-/* Two rows, biases at bytes `first` and `second`, to lanes `low` and `high`. */
-#define TWO_ROWS(loop, first, second, low, high)                               \
-    "ldr %[a], [%[bias], #" first "]\n\tldr %[b], [%[bias], #" second "]\n\t"  \
-    "mov %[c], %[a]\n\tmov %[d], %[b]\n\tldrd %[x0], %[x1], [%[x]]\n\t" loop(  \
-        TWO_BY_TWO) "vmov %q[left][" high "], %q[left][" low                   \
-                    "], %[a], %[b]\n\t"                                        \
-                    "vmov %q[right][" high "], %q[right][" low                 \
-                    "], %[c], %[d]\n\t"
-
-/* w0 and w1 walk over rows 0 and 1, 2 and 3, `over` past the end of each. */
-#define FOUR_ROWS(loop)                                                        \
-    __asm volatile(                                                            \
-        TWO_ROWS(                                                              \
-            loop, "0", "8", "0",                                               \
-            "2") "sub %[w0], %[over]\n\tsub %[w1], %[over]\n\t" TWO_ROWS(loop, \
-                                                                         "4",  \
-                                                                         "12", \
-                                                                         "1",  \
-                                                                         "3")  \
-        : [left] "=&w"(left), [right] "=&w"(right), [a] "=&Te"(a),             \
-          [b] "=&Te"(b), [c] "=&Te"(c), [d] "=&Te"(d), [w0] "+&r"(w0),         \
-          [w1] "+&r"(w1), [x0] "=&r"(x0), [x1] "=&r"(x1)                       \
-        : [bias] "r"(bias), [x] "r"(x), [n] "r"(n), [over] "r"(over)           \
-        : "lr", "q0", "q1", "q2", "q3", "memory")
-
 /* What weights past the end of a row make pointers overshoot by. */
 static inline uint32_t past_end(uint32_t cols)
 {
     return -cols % 16;
 }
 
-/* Four rows at a time, two columns; each channel has its own scale. */
-static void two_columns(const es_mve_mac *mac, const es_mve_scale *by,
-                        const int8_t *const *x, int8_t *const *to)
+/* ---- two columns ---- */
+
+/* Numbers that the loop loads when it needs them, by twos (LDRD): there are not
+ * enough registers. Pointers are ends, as rows count up to 0. */
+typedef struct pointers {
+    const void *first, *second;
+} pointers;
+
+/* Biases are at x0 then; both columns start with them. */
+#define BIASES "ldr %[x0], %[bias]\n\tadd %[x0], %[x0], %[row], lsl #2\n\t"
+#define BEGIN  "mov %[c], %[a]\n\tmov %[d], %[b]\n\tldrd %[x0], %[x1], %[x]\n\t"
+#define UNRECTIFIED                                                            \
+    "vshr.s32 q2, %q[v], #31\n\tvshr.s32 q3, %q[u], #31\n\t"                   \
+    "vadd.i32 %q[v], %q[v], q2\n\tvadd.i32 %q[u], %q[u], q3\n\t"
+
+/* All rows, by fours: w0 and w1 walk over rows 0 and 2, then 1 and 3, and
+ * `back` takes them to the end of the row. 46 instructions a turn besides the
+ * products; left to compilers 70. */
+#define ALL_ROWS(loop, back, sign)                                             \
+    __asm volatile(                                                            \
+        "3:\t" BIASES                                                          \
+        "ldr %[a], [%[x0]]\n\tldr %[b], [%[x0], #8]\n\t" BEGIN loop(           \
+            TWO_BY_TWO) "vmov %q[v][2], %q[v][0], %[a], %[b]\n\t"              \
+                        "vmov %q[u][2], %q[u][0], %[c], %[d]\n\t" back BIASES  \
+                        "ldr %[a], [%[x0], #4]\n\tldr %[b], [%[x0], "          \
+                        "#12]\n\t" BEGIN loop(                                 \
+                            TWO_BY_TWO) "vmov %q[v][3], %q[v][1], %[a], "      \
+                                        "%[b]\n\t"                             \
+                                        "vmov %q[u][3], %q[u][1], %[c], "      \
+                                        "%[d]\n\t" back                        \
+                                        "ldrd %[x0], %[x1], %[scale]\n\t"      \
+                                        "add %[x0], %[x0], %[row], lsl "       \
+                                        "#2\n\tadd %[x1], %[row]\n\t"          \
+                                        "vldrw.u32 q0, [%[x0]]\n\tvldrb.s32 "  \
+                                        "q1, [%[x1]]\n\t"                      \
+                                        "vqrdmulh.s32 %q[v], %q[v], q0\n\t"    \
+                                        "vqrdmulh.s32 %q[u], %q[u], "          \
+                                        "q0\n\t" sign                          \
+                                        "vrshl.s32 %q[v], %q[v], "             \
+                                        "q1\n\tvrshl.s32 %q[u], %q[u], q1\n\t" \
+                                        "ldr %[a], %[zero]\n\tldrd %[x0], "    \
+                                        "%[x1], %[out]\n\t"                    \
+                                        "vadd.i32 %q[v], %q[v], "              \
+                                        "%[a]\n\tvadd.i32 %q[u], %q[u], "      \
+                                        "%[a]\n\t"                             \
+                                        "vmax.s32 %q[v], %q[v], %q[low]\n\t"   \
+                                        "vmax.s32 %q[u], %q[u], %q[low]\n\t"   \
+                                        "vmin.s32 %q[v], %q[v], %q[high]\n\t"  \
+                                        "vmin.s32 %q[u], %q[u], %q[high]\n\t"  \
+                                        "add %[x0], %[row]\n\tadd %[x1], "     \
+                                        "%[row]\n\t"                           \
+                                        "vstrb.32 %q[v], [%[x0]]\n\tvstrb.32 " \
+                                        "%q[u], [%[x1]]\n\t"                   \
+                                        "add %[w0], %[two]\n\tadd %[w1], "     \
+                                        "%[two]\n\t"                           \
+                                        "adds %[row], #4\n\tbne 3b"            \
+        : [v] "=&w"(v), [u] "=&w"(u), [a] "=&Te"(a), [b] "=&Te"(b),            \
+          [c] "=&Te"(c), [d] "=&Te"(d), [w0] "+&r"(w0), [w1] "+&r"(w1),        \
+          [x0] "=&l"(x0), [x1] "=&l"(x1), [row] "+&r"(row)                     \
+        : [n] "r"(n), [two] "r"(two_rows), [bias] "m"(bias), [x] "m"(pair),    \
+          [scale] "m"(scale), [out] "m"(out), [zero] "m"(zero),                \
+          [over] "r"(over), [low] "w"(low), [high] "w"(high)                   \
+        : "lr", "q0", "q1", "q2", "q3", "memory", "cc")
+#define OVER "sub %[w0], %[over]\n\tsub %[w1], %[over]\n\t"
+
+/* Each channel has its own scale. Returns nothing of the last rows % 4.
+ * noinline: it takes all registers. */
+static __attribute__((noinline)) void two_columns(const es_mve_mac *mac,
+                                                  const es_mve_scale *by,
+                                                  const int8_t *const *x,
+                                                  int8_t *const *to)
 {
     const bool paired = mac->cols % 32 == 0, rectified = by->to.rectified;
     const uint32_t n = paired ? mac->cols / 32 : mac->cols;
-    const uint32_t over = past_end(mac->cols), next = 2 * mac->cols - over;
-    const int8_t *w0 = mac->w, *w1 = w0 + 2 * mac->cols, *shift = by->shift;
-    const int32_t *bias = mac->bias, *multiplier = by->multiplier;
-    int8_t *left_to = to[0], *right_to = to[1];
-    const int32_t *end = bias + mac->rows / 4 * 4;
+    const uint32_t over = past_end(mac->cols), two_rows = 2 * mac->cols;
+    const uint32_t rows = mac->rows / 4 * 4;
+    const int8_t *w0 = mac->w, *w1 = w0 + two_rows, *x0, *x1;
+    const int32_t *bias = mac->bias + rows, zero = by->to.zero_point;
+    const pointers pair = {x[0], x[1]};
+    const pointers scale = {by->multiplier + rows, by->shift + rows};
+    const pointers out = {to[0] + rows, to[1] + rows};
     const int32x4_t low = vdupq_n_s32(by->to.low);
     const int32x4_t high = vdupq_n_s32(by->to.high);
-    while (bias != end) {
-        int32x4_t left, right;
-        int32_t a, b, c, d;
-        const int8_t *x0, *x1;
-        if (paired) {
-            FOUR_ROWS(PAIRED);
-        } else {
-            FOUR_ROWS(TAILED);
-        }
-        const int32x4_t m = vldrwq_s32(multiplier), h = vldrbq_s32(shift);
-        w0 += next, w1 += next, bias += 4, multiplier += 4, shift += 4;
-        left = vqrdmulhq_s32(left, m), right = vqrdmulhq_s32(right, m);
-        if (!rectified) {
-            left = vaddq_s32(left, vshrq_n_s32(left, 31));
-            right = vaddq_s32(right, vshrq_n_s32(right, 31));
-        }
-        left = vaddq_n_s32(vrshlq_s32(left, h), by->to.zero_point);
-        right = vaddq_n_s32(vrshlq_s32(right, h), by->to.zero_point);
-        vstrbq_s32(left_to, vminq_s32(vmaxq_s32(left, low), high));
-        vstrbq_s32(right_to, vminq_s32(vmaxq_s32(right, low), high));
-        left_to += 4, right_to += 4;
+    int32_t a, b, c, d, row = -(int32_t)rows;
+    int32x4_t v, u;
+    if (rows == 0) {
+        return;
+    }
+    if (paired && rectified) {
+        ALL_ROWS(PAIRED, "", "");
+    } else if (paired) {
+        ALL_ROWS(PAIRED, "", UNRECTIFIED);
+    } else if (rectified) {
+        ALL_ROWS(TAILED, OVER, "");
+    } else {
+        ALL_ROWS(TAILED, OVER, UNRECTIFIED);
     }
 }
+
+/* ---- one column ---- */
 
 /* Rows w, w1, w2, w3 of one column. */
 #define FOUR_SUMS(loop)                                                        \

@@ -31,77 +31,98 @@ bool es_mve_depthwise_begin(const es_mve_mac *mac, int8_t *to)
     return vminvq_s32(0, least) > -128;
 }
 
-/* Sums of channels 0, 4, 8, 12; 2, 6, ...; 1, 5, ...; 3, 7, ... */
-typedef struct sums {
-    int32x4_t even, even2, odd, odd2;
-} sums;
+#define TAP0                                                                   \
+    "add %[t0], %[side]\n\tvldrb.u8 q0, [%[t0]]\n\t"                           \
+    "vldrb.u8 q1, [%[w]], #16\n\t"                                             \
+    "vmullb.s8 q2, q0, q1\n\tvmullt.s8 q3, q0, q1\n\t"
+/* The input is loaded again: there are no more registers. */
+#define TAP1                                                                   \
+    "add %[t1], %[side]\n\tvldrb.u8 q0, [%[t1]]\n\t"                           \
+    "vldrb.u8 q1, [%[w]], #16\n\t"                                             \
+    "vmullb.s8 q0, q0, q1\n\tvadd.i16 q2, q2, q0\n\t"                          \
+    "vldrb.u8 q0, [%[t1]]\n\t"                                                 \
+    "vmullt.s8 q0, q0, q1\n\tvadd.i16 q3, q3, q0\n\t"
+/* The sums += the int16 of q2, channels 0, 2, 4, ..., and of q3, 1, 3, 5, ...
+ * q4: sums of channels 0, 4, 8, 12; q5: 1, 5, ...; q6: 2, 6, ...; q7: 3, ... */
+#define WIDEN                                                                  \
+    "vmovlb.s16 q0, q2\n\tvadd.i32 q4, q4, q0\n\t"                             \
+    "vmovlt.s16 q0, q2\n\tvadd.i32 q6, q6, q0\n\t"                             \
+    "vmovlb.s16 q0, q3\n\tvadd.i32 q5, q5, q0\n\t"                             \
+    "vmovlt.s16 q0, q3\n\tvadd.i32 q7, q7, q0\n\t"
+/* Two taps: 24 instructions for 32 products. An odd number starts with a single
+ * one. */
+#define ALL_TAPS                                                               \
+    "lsrs lr, %[taps], #1\n\tbcc 3f\n\t"                                       \
+    "ldr %[t0], [%[tap]], #4\n\t" TAP0 WIDEN "3:\twls lr, lr, 2f\n"            \
+    "1:\tldrd %[t0], %[t1], [%[tap]], #8\n\t" TAP0 TAP1 WIDEN                  \
+    "le lr, 1b\n2:\t"
 
-#define TAP(x, w, at)                                                          \
-    "add %[" at "], %[" at "], %[side]\n\tvldrb.u8 " x ", [%[" at "]]\n\t"     \
-    "vldrb.u8 " w ", [%[w]], #16\n\t"
-/* a and b += the int16 of v; t is lost */
-#define WIDEN(a, b, v, t)                                                      \
-    "vmovlb.s16 " t ", " v "\n\tvadd.i32 " a ", " a ", " t "\n\t"              \
-    "vmovlt.s16 " t ", " v "\n\tvadd.i32 " b ", " b ", " t "\n\t"
+/* Sixteen words, every fourth of them to each register. */
+#define BIASES                                                                 \
+    "vld40.32 {q4, q5, q6, q7}, [%[bias]]\n\t"                                 \
+    "vld41.32 {q4, q5, q6, q7}, [%[bias]]\n\t"                                 \
+    "vld42.32 {q4, q5, q6, q7}, [%[bias]]\n\t"                                 \
+    "vld43.32 {q4, q5, q6, q7}, [%[bias]]\n\t"
+#define SCALED                                                                 \
+    "ldrd %[t0], %[t1], [%[end]]\n\tadd %[t0], %[t0], %[side], lsl #2\n\t"     \
+    "add %[t1], %[side]\n\t"                                                   \
+    "vld40.32 {q0, q1, q2, q3}, [%[t0]]\n\t"                                   \
+    "vld41.32 {q0, q1, q2, q3}, [%[t0]]\n\t"                                   \
+    "vld42.32 {q0, q1, q2, q3}, [%[t0]]\n\t"                                   \
+    "vld43.32 {q0, q1, q2, q3}, [%[t0]]\n\t"                                   \
+    "vqrdmulh.s32 q4, q4, q0\n\tvqrdmulh.s32 q5, q5, q1\n\t"                   \
+    "vqrdmulh.s32 q6, q6, q2\n\tvqrdmulh.s32 q7, q7, q3\n\t"
+#define UNRECTIFIED                                                            \
+    "vshr.s32 q0, q4, #31\n\tvadd.i32 q4, q4, q0\n\t"                          \
+    "vshr.s32 q0, q5, #31\n\tvadd.i32 q5, q5, q0\n\t"                          \
+    "vshr.s32 q0, q6, #31\n\tvadd.i32 q6, q6, q0\n\t"                          \
+    "vshr.s32 q0, q7, #31\n\tvadd.i32 q7, q7, q0\n\t"
+/* A shift is the lowest byte of its lane. */
+#define SHIFTED                                                                \
+    "vldrb.u8 q0, [%[t1]]\n\tvrshl.s32 q4, q4, q0\n\t"                         \
+    "vshr.u32 q0, q0, #8\n\tvrshl.s32 q5, q5, q0\n\t"                          \
+    "vshr.u32 q0, q0, #8\n\tvrshl.s32 q6, q6, q0\n\t"                          \
+    "vshr.u32 q0, q0, #8\n\tvrshl.s32 q7, q7, q0\n\t"
+#define NARROWED                                                               \
+    "ldrd %[t0], %[t1], [%[end], #8]\n\tadd %[t0], %[side]\n\t"                \
+    "vqmovnb.s32 q4, q4\n\tvqmovnt.s32 q4, q6\n\t"                             \
+    "vqmovnb.s32 q5, q5\n\tvqmovnt.s32 q5, q7\n\t"                             \
+    "vqadd.s16 q4, q4, %[t1]\n\tvqadd.s16 q5, q5, %[t1]\n\t"                   \
+    "vqmovnb.s16 q4, q4\n\tvqmovnt.s16 q4, q5\n\t"                             \
+    "ldr %[t1], [%[end], #16]\n\tvdup.8 q0, %[t1]\n\tvmax.s8 q4, q4, q0\n\t"   \
+    "ldr %[t1], [%[end], #20]\n\tvdup.8 q0, %[t1]\n\tvmin.s8 q4, q4, q0\n\t"   \
+    "vstrb.8 q4, [%[t0]]"
 
-/* Two taps: 23 instructions for 32 products. An input is loaded again: there
- * are no more registers. */
-#define TWO_TAPS                                                               \
-    "ldrd %[t0], %[t1], [%[tap]], #8\n\t" TAP(                                 \
-        "q0", "q1", "t0") "vmullb.s8 q2, q0, q1\n\tvmullt.s8 q3, q0, "         \
-                          "q1\n\t" TAP("q0", "q1",                             \
-                                       "t1") "vmullb.s8 q0, q0, "              \
-                                             "q1\n\tvadd.i16 q2, q2, q0\n\t"   \
-                                             "vldrb.u8 q0, "                   \
-                                             "[%[t1]]\n\tvmullt.s8 q0, q0, "   \
-                                             "q1\n\tvadd.i16 q3, q3, "         \
-                                             "q0\n\t" WIDEN("%q[even]",        \
-                                                            "%q[even2]", "q2", \
-                                                            "q0")              \
-                                                 WIDEN("%q[odd]", "%q[odd2]",  \
-                                                       "q3", "q0")
+/* What the scaling takes, in memory: there are not enough registers to have it
+ * all from the start. */
+typedef struct ending {
+    const int32_t *multiplier;
+    const int8_t *shift;
+    int8_t *to;
+    int32_t zero_point, low, high;
+} ending;
 
-/* An odd number of taps starts with a single one. */
-#define ONE_TAP                                                                \
-    "ldr %[t0], [%[tap]], #4\n\t" TAP(                                         \
-        "q0", "q1", "t0") "vmullb.s8 q2, q0, q1\n\tvmullt.s8 q3, q0, "         \
-                          "q1\n\t" WIDEN("%q[even]", "%q[even2]", "q2", "q0")  \
-                              WIDEN("%q[odd]", "%q[odd2]", "q3", "q0")
-
-static inline void add_taps(const int8_t *const *tap, uint32_t taps,
-                            uint32_t side, const int8_t *w, sums *s)
-{
-    int32x4_t even = s->even, even2 = s->even2, odd = s->odd, odd2 = s->odd2;
-    const int8_t *t0, *t1;
-    __asm volatile("lsrs lr, %[taps], #1\n\tbcc 3f\n\t" ONE_TAP
-                   "3:\twls lr, lr, 2f\n1:\t" TWO_TAPS "le lr, 1b\n2:"
-                   : [even] "+w"(even), [even2] "+w"(even2), [odd] "+w"(odd),
-                     [odd2] "+w"(odd2), [tap] "+r"(tap), [w] "+r"(w),
-                     [t0] "=&r"(t0), [t1] "=&r"(t1)
-                   : [side] "r"(side), [taps] "r"(taps)
-                   : "lr", "q0", "q1", "q2", "q3", "memory", "cc");
-    s->even = even, s->even2 = even2, s->odd = odd, s->odd2 = odd2;
-}
+#define SIXTEEN(sign)                                                          \
+    __asm volatile(                                                            \
+        BIASES ALL_TAPS SCALED sign SHIFTED NARROWED                           \
+        : [tap] "+&r"(tap), [w] "+&r"(w), [t0] "=&r"(t0), [t1] "=&r"(t1)       \
+        : [side] "r"(side), [taps] "r"(mac->cols), [bias] "r"(bias),           \
+          [end] "r"(end)                                                       \
+        : "lr", "q0", "q1", "q2", "q3", "q4", "q5", "q6", "q7", "memory",      \
+          "cc")
 
 /* Sixteen channels from `side` on; each has its own scale. */
-static inline void sixteen(const es_mve_mac *mac, const es_mve_scale *by,
-                           const int8_t *w, const int8_t *const *tap,
-                           uint32_t side, int8_t *to)
+static inline void sixteen(const es_mve_mac *mac, bool rectified,
+                           const ending *end, const int8_t *w,
+                           const int8_t *const *tap, uint32_t side)
 {
-    const uint32x4_t apart = vmulq_n_u32(vidupq_n_u32(0, 1), 4);
     const int32_t *bias = mac->bias + side;
-    const int32_t *multiplier = by->multiplier + side;
-    const int8_t *shift = by->shift + side;
-#define FOURTH(from, n) vldrwq_gather_shifted_offset_s32((from) + (n), apart)
-    sums s = {FOURTH(bias, 0), FOURTH(bias, 2), FOURTH(bias, 1),
-              FOURTH(bias, 3)};
-    add_taps(tap, mac->cols, side, w, &s);
-#define ROUNDED(v, n)                                                          \
-    es_mve_rounded(by, v, FOURTH(multiplier, n),                               \
-                   vldrbq_gather_offset_s32(shift + (n), apart))
-    vstrbq_s8(to + side,
-              es_mve_narrow(&by->to, ROUNDED(s.even, 0), ROUNDED(s.even2, 2),
-                            ROUNDED(s.odd, 1), ROUNDED(s.odd2, 3)));
+    const int8_t *t0, *t1;
+    if (rectified) {
+        SIXTEEN("");
+    } else {
+        SIXTEEN(UNRECTIFIED);
+    }
 }
 
 /* Any channels [side, side + count), count <= 16, and any weights. */
@@ -129,14 +150,19 @@ static void few(const es_mve_mac *mac, const es_mve_scale *by, const int8_t *w,
 void es_mve_depthwise(const es_mve_mac *mac, const es_mve_scale *by, bool pairs,
                       const int8_t *const *tap, int8_t *to)
 {
-    pairs = pairs && by->multiplier_step && by->shift_step;
-    for (uint32_t side = 0; side < mac->rows; side += SIDE) {
-        const int8_t *w = mac->w + side * mac->cols;
-        uint32_t count = mac->rows - side;
-        if (count >= SIDE && pairs) {
-            sixteen(mac, by, w, tap, side, to);
-        } else {
-            few(mac, by, w, tap, side, count < SIDE ? count : SIDE, to);
+    const uint32_t rows = mac->rows, block = SIDE * mac->cols;
+    const ending end = {by->multiplier,    by->shift,  to,
+                        by->to.zero_point, by->to.low, by->to.high};
+    const bool rectified = by->to.rectified;
+    const int8_t *w = mac->w;
+    uint32_t side = 0;
+    if (pairs && by->multiplier_step && by->shift_step) {
+        for (; side + SIDE <= rows; side += SIDE, w += block) {
+            sixteen(mac, rectified, &end, w, tap, side);
         }
+    }
+    for (; side < rows; side += SIDE, w += block) {
+        uint32_t rest = rows - side;
+        few(mac, by, w, tap, side, rest < SIDE ? rest : SIDE, to);
     }
 }

@@ -44,8 +44,8 @@ bool es_mve_scale_begin(const es_stage *stage, es_mve_scale *scale)
 
 /* ---- columns one after another ---- */
 
-/* A step at work: what each column needs of it, and where the first tap of the
- * next column stands, as numbers of row and column of the input. */
+/* A step at work on a column: what each column needs of the step, and where the
+ * column's first tap stands, by row and column of the input. */
 typedef struct run {
     const es_regular *step;
     int32_t in_h, in_w, width;            /* width: of an input column, bytes */
@@ -53,18 +53,45 @@ typedef struct run {
     int32_t dilation_h, dilation_w, line; /* line: to the next row of taps */
     int32_t y, x, end;                    /* end: x after the last of a row */
     int32_t stride_h, stride_w, left;
+    uint32_t inside_h, inside_w; /* from 0 to here all taps are inside */
+    int32_t next;                /* to the next column, bytes */
+    const int8_t *from;          /* the first tap, where there is no ring */
+    int8_t *out, *out_end;       /* the column of the output; its ring's end */
+    uintptr_t bits;              /* patches stand where these are 0 */
+    bool ring;
     bool scattered; /* taps of a row do not stand side by side */
-    bool words;     /* patches have to start at multiples of 4 */
     int8_t zero;
-    uint32_t column;
 } run;
+
+/* A column of an NWC tensor, which may be a ring. */
+static inline const int8_t *column_at(const es_reader *tensor, int32_t column)
+{
+    const es_map *map = &tensor->map;
+    uint32_t at = map->first + (uint32_t)column;
+    if (map->ring_columns && at >= map->ring_columns) {
+        at -= map->ring_columns;
+    }
+    return tensor->base + (ptrdiff_t)at * (ptrdiff_t)map->place->pitch;
+}
+
+/* Where the first tap of the column would stand, were all columns there. */
+static const int8_t *plain(const run *at)
+{
+    return at->step->input.base + (at->y * at->in_w + at->x) * at->width;
+}
+
+/* First taps, from 0 on, that have the last one `taps` further inside. */
+static uint32_t inside(int32_t size, int32_t taps)
+{
+    return size > taps ? (uint32_t)(size - taps) : 0;
+}
 
 static run begin(const es_regular *step)
 {
     const es_geometry *g = step->geometry;
-    const es_place *place = step->input.map.place;
+    const es_map *in = &step->input.map, *out = &step->output.map;
     run at = {.step = step};
-    at.in_h = g->in_h, at.in_w = g->in_w, at.width = (int32_t)place->pitch;
+    at.in_h = g->in_h, at.in_w = g->in_w, at.width = (int32_t)in->place->pitch;
     at.kernel_h = g->kernel_h, at.kernel_w = g->kernel_w;
     at.row = g->kernel_w * g->in_c;
     at.dilation_h = g->dilation_h, at.dilation_w = g->dilation_w;
@@ -72,52 +99,58 @@ static run begin(const es_regular *step)
     at.y = -g->pad_top, at.x = at.left = -g->pad_left;
     at.stride_h = g->stride_h, at.stride_w = g->stride_w;
     at.end = at.left + g->out_w * g->stride_w;
-    at.scattered = g->dilation_w > 1 || place->pitch != g->in_c;
-    at.words = step->group.encoding == ES_BSR && step->group.block_cols == 4;
-    at.zero = place->zero_point;
+    at.inside_h = inside(g->in_h, (g->kernel_h - 1) * g->dilation_h);
+    at.inside_w = inside(g->in_w, (g->kernel_w - 1) * g->dilation_w);
+    at.next = g->stride_w * at.width;
+    at.out = step->output.base + es_column_at(out, 0);
+    at.out_end =
+        step->output.base + (size_t)out->ring_columns * out->place->pitch;
+    at.bits =
+        step->group.encoding == ES_BSR && step->group.block_cols == 4 ? 3 : 0;
+    at.ring = in->ring_columns != 0;
+    at.scattered =
+        g->kernel_w > 1 && (g->dilation_w > 1 || in->place->pitch != g->in_c);
+    at.zero = in->place->zero_point;
+    at.from = plain(&at);
     return at;
 }
 
 static inline void next_column(run *at)
 {
-    at->column++;
     at->x += at->stride_w;
+    at->from += at->next;
     if (at->x == at->end) {
         at->x = at->left;
         at->y += at->stride_h;
+        at->from = plain(at);
     }
-}
-
-/* Bytes from the first column of the input to column x of row y, where there is
- * no ring. */
-static inline int32_t plain_at(const run *at)
-{
-    return (at->y * at->in_w + at->x) * at->width;
+    at->out += at->step->output.map.place->pitch;
+    if (at->out == at->out_end) {
+        at->out = at->step->output.base;
+    }
 }
 
 static inline bool all_inside(const run *at)
 {
-    return at->y >= 0 && at->x >= 0 &&
-           at->x + at->dilation_w * (at->kernel_w - 1) < at->in_w &&
-           at->y + at->dilation_h * (at->kernel_h - 1) < at->in_h;
+    return (uint32_t)at->x < at->inside_w && (uint32_t)at->y < at->inside_h;
 }
 
 /* ---- patches ---- */
 
-/* No tap side by side with the next: dilation, rings, gaps. */
-static void gather_taps(const run *at, int8_t *patch)
+/* Tap by tap: dilation, rings, gaps. */
+static __attribute__((noinline)) void gather_taps(const run *at, int8_t *patch)
 {
-    const es_map *map = &at->step->input.map;
+    const es_reader *input = &at->step->input;
     const uint32_t channels = at->step->geometry->in_c;
     for (int32_t ky = 0; ky < at->kernel_h; ky++) {
-        int32_t y = at->y + ky * at->dilation_h, x = at->x;
+        const int32_t y = at->y + ky * at->dilation_h;
+        int32_t x = at->x;
         for (int32_t n = at->kernel_w; n > 0; n--) {
             if (y < 0 || y >= at->in_h || x < 0 || x >= at->in_w) {
                 es_mve_fill(patch, at->zero, channels);
             } else {
-                const int8_t *from =
-                    at->step->input.base + es_column_at(map, y * at->in_w + x);
-                es_mve_copy(patch, from, channels);
+                es_mve_copy(patch, column_at(input, y * at->in_w + x),
+                            channels);
             }
             patch += channels;
             x += at->dilation_w;
@@ -126,11 +159,12 @@ static void gather_taps(const run *at, int8_t *patch)
 }
 
 /* Rows of taps, some of them outside. */
-static void gather_edge(const run *at, const int8_t *x, int8_t *patch)
+static __attribute__((noinline)) void gather_edge(const run *at, int8_t *patch)
 {
     const int32_t row = at->row, inside = (at->in_w - at->x) * at->width;
     const int32_t from = at->x < 0 ? -at->x * at->width : 0;
     const int32_t to = inside < from ? from : inside < row ? inside : row;
+    const int8_t *x = at->from;
     for (int32_t n = at->kernel_h, y = at->y; n > 0; n--) {
         if (y < 0 || y >= at->in_h) {
             es_mve_fill(patch, at->zero, (uint32_t)row);
@@ -145,52 +179,40 @@ static void gather_edge(const run *at, const int8_t *x, int8_t *patch)
     }
 }
 
-/* Where the whole patch stands in the input, if it does. */
-static const int8_t *standing(const run *at)
+/* One row of taps in a ring, all inside: where it stands, or NULL where the
+ * ring ends within. */
+static const int8_t *in_ring(const run *at)
 {
-    const es_regular *step = at->step;
-    const es_map *map = &step->input.map;
-    if (step->in_place) {
-        return step->input.base + es_column_at(map, at->y * at->in_w + at->x);
-    }
-    if (at->kernel_h > 1 || at->scattered || !all_inside(at)) {
-        return NULL;
-    }
-    const int32_t first = at->y * at->in_w + at->x, last = at->kernel_w - 1;
-    const int8_t *x = step->input.base + es_column_at(map, first);
-    bool wraps = map->ring_columns &&
-                 step->input.base + es_column_at(map, first + last) < x;
-    return wraps || (at->words && (uintptr_t)x % 4) ? NULL : x;
+    const es_reader *input = &at->step->input;
+    const int32_t first = at->y * at->in_w + at->x;
+    const int8_t *x = column_at(input, first);
+    const int8_t *last = column_at(input, first + at->kernel_w - 1);
+    return last >= x ? x : NULL;
 }
 
 /* The patch of the column, gathered at `to` or where it stands. */
-static const int8_t *patch(const run *at, int8_t *to)
+static __attribute__((noinline)) const int8_t *patch(const run *at, int8_t *to)
 {
-    const int8_t *x = standing(at);
-    if (x) {
-        return x;
+    const bool whole = all_inside(at);
+    if (whole && at->kernel_h == 1 && !at->scattered) {
+        const int8_t *x = at->ring ? in_ring(at) : at->from;
+        if (x && ((uintptr_t)x & at->bits) == 0) {
+            return x;
+        }
     }
-    if (at->scattered || at->step->input.map.ring_columns) {
+    if (at->scattered || at->ring || at->width != at->row / at->kernel_w) {
         gather_taps(at, to);
-        return to;
-    }
-    x = at->step->input.base + plain_at(at);
-    if (!all_inside(at)) {
-        gather_edge(at, x, to);
-        return to;
-    }
-    int8_t *row = to;
-    for (int32_t n = at->kernel_h; n > 0; n--, x += at->line) {
-        es_mve_copy(row, x, (uint32_t)at->row);
-        row += at->row;
+    } else if (whole) {
+        const int8_t *x = at->from;
+        int8_t *row = to;
+        for (int32_t n = at->kernel_h; n > 0; n--, x += at->line) {
+            es_mve_copy(row, x, (uint32_t)at->row);
+            row += at->row;
+        }
+    } else {
+        gather_edge(at, to);
     }
     return to;
-}
-
-static inline int8_t *output_at(const run *at)
-{
-    const es_writer *output = &at->step->output;
-    return output->base + es_column_at(&output->map, (int32_t)at->column);
 }
 
 /* ---- depthwise ---- */
@@ -198,14 +220,14 @@ static inline int8_t *output_at(const run *at)
 /* Addresses of all taps; zeros for those outside. */
 static void taps(const run *at, const int8_t *zeros, const int8_t **tap)
 {
-    const bool inside = all_inside(at);
+    const bool whole = all_inside(at) && !at->ring;
     const uint32_t in_w = (uint32_t)at->in_w, in_h = (uint32_t)at->in_h;
     const int32_t dilation = at->dilation_w, next = at->width * dilation;
-    const int8_t *from = at->step->input.base + plain_at(at);
+    const int8_t *from = at->from;
     int32_t y = at->y;
     for (int32_t n = at->kernel_h; n > 0; n--, from += at->line) {
         const int8_t *here = from;
-        if (inside) {
+        if (whole) {
             for (int32_t k = at->kernel_w; k > 0; k--, here += next) {
                 *tap++ = here;
             }
@@ -214,48 +236,87 @@ static void taps(const run *at, const int8_t *zeros, const int8_t **tap)
         uint32_t x = (uint32_t)at->x; /* huge: before the first column */
         const uint32_t limit = (uint32_t)y < in_h ? in_w : 0;
         for (int32_t k = at->kernel_w; k > 0; k--, here += next) {
-            *tap++ = x < limit ? here : zeros;
+            if (x >= limit) {
+                *tap++ = zeros;
+            } else if (at->ring) {
+                int32_t column = y * at->in_w + (int32_t)x;
+                *tap++ = column_at(&at->step->input, column);
+            } else {
+                *tap++ = here;
+            }
             x += (uint32_t)dilation;
         }
         y += at->dilation_h;
     }
 }
 
-static bool depthwise(const es_regular *step, const es_mve_scale *by,
-                      es_mve_mac *mac)
+/* In the scratch, the weights as es_mve_depthwise wants them, then a column of
+ * zero points. There is room for them unless the output has a single column. */
+static bool takes_depthwise(const run *at, uint32_t rows, uint32_t count)
 {
+    const es_regular *step = at->step;
     const es_geometry *g = step->geometry;
-    if (g->groups != g->in_c || mac->rows != g->in_c || step->in_place ||
-        step->columns < 2 || mac->cols > MOST_TAPS || step->add.kind ||
-        step->input.map.ring_columns) {
-        return false;
-    }
+    return g->groups == g->in_c && rows == g->in_c && count <= MOST_TAPS &&
+           step->scratch_bytes >= step->patch &&
+           (step->scratch_bytes >= step->patch + rows ||
+            (step->columns == 1 && all_inside(at)));
+}
+
+static void depthwise(run *at, const es_mve_mac *mac, const es_mve_scale *by,
+                      const es_mve_sum *sum)
+{
+    const es_regular *step = at->step;
     const int8_t *tap[MOST_TAPS];
-    int8_t *turned =
-        (int8_t *)step->scratch; /* there is room for two patches */
+    int8_t before[MOST_ADDED], *turned = (int8_t *)step->scratch;
     int8_t *zeros = turned + step->patch;
-    run at = begin(step);
-    bool pairs = es_mve_depthwise_begin(mac, turned);
-    es_mve_fill(zeros, at.zero, g->in_c);
-    mac->w = turned;
-    for (uint32_t n = step->columns; n > 0; n--, next_column(&at)) {
-        taps(&at, zeros, tap);
-        es_mve_depthwise(mac, by, pairs, tap, output_at(&at));
+    es_mve_mac columns = *mac;
+    columns.w = turned;
+    const bool pairs = es_mve_depthwise_begin(mac, turned);
+    if (step->scratch_bytes >= step->patch + mac->rows) {
+        es_mve_fill(zeros, at->zero, mac->rows);
     }
-    return true;
+    for (uint32_t n = 0; n < step->columns; n++, next_column(at)) {
+        taps(at, zeros, tap);
+        es_mve_depthwise(&columns, by, pairs, tap, sum ? before : at->out);
+        if (sum) {
+            es_mve_add(sum, before, column_at(&step->operand, (int32_t)n),
+                       at->out, mac->rows);
+        }
+    }
 }
 
 /* ---- the rest ---- */
 
-/* Rows of one kind or the other, for up to four columns. */
-static void rows(const es_mve_mac *mac, const es_row_group *group,
-                 const es_mve_scale *by, const int8_t *const *x,
-                 int8_t *const *to, uint32_t columns)
+/* Dense rows or blocks. */
+static void full(run *at, const es_mve_mac *mac, const es_mve_scale *by,
+                 const es_mve_sum *sum)
 {
-    if (group->encoding == ES_DENSE) {
-        es_mve_dense(mac, by, x, to, columns);
-    } else {
-        es_mve_blocks(group, mac->bias, by, x, to, columns);
+    const es_regular *step = at->step;
+    int8_t before[MOST_ADDED]; /* the addition */
+    uint32_t most = ES_TILE_COLUMNS;
+    if (sum && MOST_ADDED / mac->rows < most) {
+        most = MOST_ADDED / mac->rows;
+    }
+    for (uint32_t first = 0, count; first < step->columns; first += count) {
+        const int8_t *x[ES_TILE_COLUMNS];
+        int8_t *to[ES_TILE_COLUMNS], *out[ES_TILE_COLUMNS];
+        const uint32_t rest = step->columns - first;
+        count = rest < most ? rest : most;
+        for (uint32_t p = 0; p < count; p++, next_column(at)) {
+            x[p] = patch(at, (int8_t *)step->scratch + p * step->patch);
+            out[p] = at->out;
+            to[p] = sum ? before + p * mac->rows : out[p];
+        }
+        if (step->group.encoding == ES_DENSE) {
+            es_mve_dense(mac, by, x, to, count);
+        } else {
+            es_mve_blocks(&step->group, mac->bias, by, x, to, count);
+        }
+        for (uint32_t p = 0; sum && p < count; p++) {
+            es_mve_add(sum, to[p],
+                       column_at(&step->operand, (int32_t)(first + p)), out[p],
+                       mac->rows);
+        }
     }
 }
 
@@ -263,45 +324,26 @@ bool es_regular__mve(const es_regular *step)
 {
     const es_geometry *g = step->geometry;
     const es_row_group *group = &step->group;
-    const uint32_t taps = (uint32_t)g->kernel_h * g->kernel_w;
-    es_mve_mac mac = {group->values.data, step->bias, g->rows,
-                      taps * g->in_c / g->groups};
+    const uint32_t count = (uint32_t)g->kernel_h * g->kernel_w;
+    const es_mve_mac mac = {group->values.data, step->bias, g->rows,
+                            count * g->in_c / g->groups};
     const bool dense = group->encoding == ES_DENSE, adds = step->add.kind != 0;
     es_mve_scale by;
     es_mve_sum sum;
-    int8_t before[MOST_ADDED]; /* the addition */
     if ((!dense && (g->groups > 1 || !es_mve_takes_blocks(step))) ||
-        !es_mve_scale_begin(&step->requant, &by)) {
+        !es_mve_scale_begin(&step->requant, &by) ||
+        (adds &&
+         (mac.rows > MOST_ADDED || !es_mve_add_begin(&step->add, &sum)))) {
         return false;
     }
-    if (g->groups > 1) {
-        return depthwise(step, &by, &mac);
-    }
-    uint32_t most = ES_TILE_COLUMNS;
-    if (adds) {
-        if (mac.rows > MOST_ADDED || !es_mve_add_begin(&step->add, &sum)) {
-            return false;
-        }
-        most = MOST_ADDED / mac.rows < most ? MOST_ADDED / mac.rows : most;
-    }
     run at = begin(step);
-    while (at.column < step->columns) {
-        const int8_t *x[ES_TILE_COLUMNS];
-        int8_t *to[ES_TILE_COLUMNS], *out[ES_TILE_COLUMNS];
-        const uint32_t rest = step->columns - at.column;
-        const uint32_t first = at.column, count = rest < most ? rest : most;
-        for (uint32_t p = 0; p < count; p++, next_column(&at)) {
-            x[p] = patch(&at, (int8_t *)step->scratch + p * step->patch);
-            out[p] = output_at(&at);
-            to[p] = adds ? before + p * mac.rows : out[p];
-        }
-        rows(&mac, group, &by, x, to, count);
-        for (uint32_t p = 0; adds && p < count; p++) {
-            const int8_t *operand =
-                step->operand.base +
-                es_column_at(&step->operand.map, (int32_t)(first + p));
-            es_mve_add(&sum, to[p], operand, out[p], mac.rows);
-        }
+    if (g->groups == 1) {
+        full(&at, &mac, &by, adds ? &sum : NULL);
+        return true;
     }
-    return true;
+    if (takes_depthwise(&at, mac.rows, count)) {
+        depthwise(&at, &mac, &by, adds ? &sum : NULL);
+        return true;
+    }
+    return false;
 }

@@ -36,51 +36,71 @@ void es_root_view(const es_plan *plan, es_root *view)
     view->npu = es_fb_table(t, ES_SLOT(Plan, npu));
 }
 
+const es_place *es_tensor_place(const es_root *root, uint32_t index,
+                                const uint8_t **data)
+{
+    es_fb t = es_fb_open(es_fb_element(root->tensors, index));
+    if (data) {
+        *data = es_fb_get_bytes(&t, ES_SLOT(Tensor, data)).data;
+    }
+    return (const es_place *)(const void *)es_fb_get(&t,
+                                                     ES_SLOT(Tensor, place));
+}
+
 void es_tensor_view(const es_root *root, uint32_t index, es_tensor *view)
 {
-    const uint8_t *t = es_fb_element(root->tensors, index);
+    es_fb t = es_fb_open(es_fb_element(root->tensors, index));
     view->place =
-        (const es_place *)(const void *)es_fb_field(t, ES_SLOT(Tensor, place));
-    view->shape = es_fb_u32s(t, ES_SLOT(Tensor, shape));
-    view->data = es_fb_bytes(t, ES_SLOT(Tensor, data));
+        (const es_place *)(const void *)es_fb_get(&t, ES_SLOT(Tensor, place));
+    view->shape = es_fb_as_u32s(es_fb_get_bytes(&t, ES_SLOT(Tensor, shape)));
+    view->data = es_fb_get_bytes(&t, ES_SLOT(Tensor, data));
 }
 
 void es_step_view(const es_root *root, uint32_t index, es_step *view)
 {
-    const uint8_t *t = es_fb_element(root->steps, index);
-    view->input = es_fb_u16(t, ES_SLOT(Step, input));
-    view->source_kind = es_fb_u8(t, ES_SLOT(Step, source_type), 0);
-    view->source = es_fb_table(t, ES_SLOT(Step, source));
-    view->branches = es_fb_tables(t, ES_SLOT(Step, branches));
-    view->scratch_offset = es_fb_u32(t, ES_SLOT(Step, scratch_offset));
-    view->scratch_bytes = es_fb_u32(t, ES_SLOT(Step, scratch_bytes));
+    es_fb t = es_fb_open(es_fb_element(root->steps, index));
+    view->input = es_fb_get_u16(&t, ES_SLOT(Step, input));
+    view->source_kind = es_fb_get_u8(&t, ES_SLOT(Step, source_type));
+    view->source = es_fb_get_table(&t, ES_SLOT(Step, source));
+    view->branches =
+        es_fb_as_tables(es_fb_get_bytes(&t, ES_SLOT(Step, branches)));
+    view->scratch_offset = es_fb_get_u32(&t, ES_SLOT(Step, scratch_offset));
+    view->scratch_bytes = es_fb_get_u32(&t, ES_SLOT(Step, scratch_bytes));
 }
 
 void es_branch_view(const es_step *step, uint32_t index, es_branch *view)
 {
-    const uint8_t *t = es_fb_element(step->branches, index);
-    view->first_channel = es_fb_u32(t, ES_SLOT(Branch, first_channel));
-    view->channels = es_fb_u32(t, ES_SLOT(Branch, channels));
-    view->output = es_fb_u16(t, ES_SLOT(Branch, output));
-    view->stages = es_fb_tables(t, ES_SLOT(Branch, stages));
+    es_fb t = es_fb_open(es_fb_element(step->branches, index));
+    view->first_channel = es_fb_get_u32(&t, ES_SLOT(Branch, first_channel));
+    view->channels = es_fb_get_u32(&t, ES_SLOT(Branch, channels));
+    view->output = es_fb_get_u16(&t, ES_SLOT(Branch, output));
+    view->stages =
+        es_fb_as_tables(es_fb_get_bytes(&t, ES_SLOT(Branch, stages)));
+}
+
+/* A field of a RowGroup that is 1 when it is absent. */
+static uint8_t size_of_block(const es_fb *t, uint32_t slot)
+{
+    const uint8_t *field = es_fb_get(t, slot);
+    return field == NULL ? 1 : *field;
 }
 
 void es_row_group_view(const es_weights *weights, uint32_t index,
                        es_row_group *view)
 {
-    const uint8_t *t = es_fb_element(weights->groups, index);
-    view->first_row = es_fb_u32(t, ES_SLOT(RowGroup, first_row));
-    view->row_count = es_fb_u32(t, ES_SLOT(RowGroup, row_count));
-    view->nnz = es_fb_u32(t, ES_SLOT(RowGroup, nnz));
-    view->encoding = es_fb_u8(t, ES_SLOT(RowGroup, encoding), 0);
-    view->packing = es_fb_u8(t, ES_SLOT(RowGroup, packing), 0);
-    view->block_rows = es_fb_u8(t, ES_SLOT(RowGroup, block_rows), 1);
-    view->block_cols = es_fb_u8(t, ES_SLOT(RowGroup, block_cols), 1);
-    view->n = es_fb_u8(t, ES_SLOT(RowGroup, n), 0);
-    view->m = es_fb_u8(t, ES_SLOT(RowGroup, m), 0);
-    view->index_bits = es_fb_u8(t, ES_SLOT(RowGroup, index_bits), 0);
-    view->values = es_fb_i8s(t, ES_SLOT(RowGroup, values));
-    view->index = es_fb_bytes(t, ES_SLOT(RowGroup, index));
+    es_fb t = es_fb_open(es_fb_element(weights->groups, index));
+    view->first_row = es_fb_get_u32(&t, ES_SLOT(RowGroup, first_row));
+    view->row_count = es_fb_get_u32(&t, ES_SLOT(RowGroup, row_count));
+    view->nnz = es_fb_get_u32(&t, ES_SLOT(RowGroup, nnz));
+    view->encoding = es_fb_get_u8(&t, ES_SLOT(RowGroup, encoding));
+    view->packing = es_fb_get_u8(&t, ES_SLOT(RowGroup, packing));
+    view->block_rows = size_of_block(&t, ES_SLOT(RowGroup, block_rows));
+    view->block_cols = size_of_block(&t, ES_SLOT(RowGroup, block_cols));
+    view->n = es_fb_get_u8(&t, ES_SLOT(RowGroup, n));
+    view->m = es_fb_get_u8(&t, ES_SLOT(RowGroup, m));
+    view->index_bits = es_fb_get_u8(&t, ES_SLOT(RowGroup, index_bits));
+    view->values = es_fb_as_i8s(es_fb_get_bytes(&t, ES_SLOT(RowGroup, values)));
+    view->index = es_fb_get_bytes(&t, ES_SLOT(RowGroup, index));
     if (view->index.data == NULL) {
         view->index.data = no_bytes;
     }
@@ -180,15 +200,10 @@ static bool taps_are_inside(const es_geometry *g)
            end_w <= g->in_w;
 }
 
-static uint64_t patch_bytes(const es_root *root, const es_step *step,
-                            const es_geometry *g)
+static uint64_t patch_bytes(const es_place *place, const es_geometry *g)
 {
-    es_tensor input;
-    const es_place *place;
     uint64_t positions = (uint64_t)g->out_h * g->out_w;
 
-    es_tensor_view(root, step->input, &input);
-    place = input.place;
     if (place->layout == ES_LAYOUT_NWC && taps_are_inside(g)) {
         /* A position is one column, or columns that follow each other. */
         if (g->kernel_h == 1 && g->kernel_w == 1) {
@@ -233,7 +248,8 @@ uint32_t es_step_scratch(const es_root *root, const es_step *step)
     if (step->source_kind == ES_SOURCE_MAC) {
         es_mac mac;
         es_mac_view(step->source, &mac);
-        patches = round_up_4(patch_bytes(root, step, mac.geometry));
+        const es_place *input = es_tensor_place(root, step->input, NULL);
+        patches = round_up_4(patch_bytes(input, mac.geometry));
     } else if (step->source_kind == ES_SOURCE_LSTM) {
         es_lstm lstm;
         es_lstm_view(step, &lstm);
@@ -251,8 +267,7 @@ uint32_t es_step_scratch(const es_root *root, const es_step *step)
     return saturate(patches + most);
 }
 
-uint32_t es_mac_patch_bytes(const es_root *root, const es_step *step,
-                            const es_mac *mac)
+uint32_t es_mac_patch_bytes(const es_place *input, const es_geometry *g)
 {
-    return saturate(patch_bytes(root, step, mac->geometry));
+    return saturate(patch_bytes(input, g));
 }
