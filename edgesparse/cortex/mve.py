@@ -30,10 +30,19 @@ def mve_work(step: Whole) -> Work | None:
     work: Work = Counter({"mve steps": 1, "mve calls": calls_of(sweep),
                           "mve columns": step.columns})
     work += _patches(step) + (_blocks(step, sweep) if blocks else _dense(step, sweep))
+    return work + _ends(step)
+
+
+def _ends(step: Whole) -> Work:
+    """What follows the sums, besides scaling by fours."""
+    rows, columns = step.rows.rows, step.columns
+    work: Work = Counter()
+    if not step.rectified:
+        work["mve signed fours"] += columns * -(-rows // 4)
     if step.adds:
-        work["mve added columns"] += step.columns
-        work["mve added vectors"] += step.columns * (rows.rows // VECTOR)
-        work["mve added fours"] += step.columns * -(-(rows.rows % VECTOR) // 4)
+        work["mve added columns"] += columns
+        work["mve added vectors"] += columns * (rows // VECTOR)
+        work["mve added fours"] += columns * -(-(rows % VECTOR) // 4)
     return work
 
 
@@ -56,7 +65,7 @@ def _patches(step: Whole) -> Work:
 
 def _dense(step: Whole, sweep: Counter[int]) -> Work:
     fours, cols = step.rows.rows // 4, step.rows.cols
-    pairs = sum(size // 2 * times for size, times in sweep.items())
+    pairs = sum(size // 2 * times for size, times in sweep.items()) if step.each else 0
     singles = columns_of(sweep) - 2 * pairs
     loop, turns = ("doubles", cols // 32) if cols % 32 == 0 else ("vectors", -(-cols // VECTOR))
     work: Work = Counter({
@@ -64,7 +73,7 @@ def _dense(step: Whole, sweep: Counter[int]) -> Work:
         "mve single fours": singles * fours, f"mve single {loop}": singles * fours * turns})
     if step.rows.rows % 4:
         work["mve rests"] += step.columns
-        work[f"mve single {loop}"] += step.columns * turns
+        work["mve single vectors"] += step.columns * -(-cols // VECTOR)
     return work
 
 
@@ -79,10 +88,10 @@ def _blocks(step: Whole, sweep: Counter[int]) -> Work:
         "mve scaled fours": left * rows.rows // 4, "mve row fours": calls * rows.rows // 4,
         f"mve {kind} row blocks": calls * blocks})
     if kind == "2x4":
-        pairs = sum(size // 2 * times for size, times in sweep.items())
-        work["mve 2x4 x2 rows"] += pairs * blocks
-        work["mve 2x4 x2 turns"] += pairs * rows.rounds(4)
-        left -= 2 * pairs
+        pairs = sum((size + 1) // 2 * times for size, times in sweep.items())
+        work["mve 2x4 pairs"] += pairs * blocks
+        work["mve 2x4 turns"] += pairs * rows.rounds(4)
+        return work
     if kind == "4x1":
         short = sum(-(-(count % VECTOR) // 4) for count in rows.counts)
         work["mve 4x1 sixteens"] += left * rows.whole_rounds(VECTOR)
@@ -97,14 +106,20 @@ def _blocks(step: Whole, sweep: Counter[int]) -> Work:
 
 def _depthwise(step: Whole) -> Work | None:
     channels, taps, columns = step.geometry.in_c, step.taps, step.columns
-    if (not step.depthwise or step.in_place or columns < 2 or taps > MOST_TAPS or step.adds
-            or step.ring):
+    rows, inside, _ = step.inside
+    alone = columns == 1 and rows == inside == 1
+    room = step.scratch >= step.patch + (0 if alone else channels)
+    if (not step.depthwise or taps > MOST_TAPS or not room
+            or (step.adds and channels > MOST_ADDED)):
         return None
     sixteens, rest = divmod(channels, VECTOR)
     if not step.each or step.least:
         sixteens, rest = 0, channels
-    return Counter({
-        "mve steps": 1, "mve depthwise columns": columns, "mve depthwise taps": columns * taps,
+    found = columns * taps
+    return _ends(step) + Counter({
+        "mve steps": 1, "mve depthwise columns": columns, "mve depthwise taps": found,
+        "mve taps at edges": round(found * (1 - rows * inside)),
+        "mve taps in rings": found if step.ring else 0,
         "mve sixteens": columns * sixteens, "mve sixteens pairs": columns * sixteens * (taps // 2),
         "mve sixteens odd": columns * sixteens * (taps % 2),
         "mve few fours": columns * -(-rest // 4), "mve few taps": columns * -(-rest // 4) * taps,

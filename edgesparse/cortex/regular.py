@@ -28,6 +28,7 @@ class Whole:
     each       every channel has a scale of its own
     slow       rows that DSP kernels scale the long way
     right      all scales are shifts to the right, all that Helium does
+    rectified  nothing below the zero point is stored
     least      a weight is -128
     scratch    bytes
     """
@@ -42,6 +43,7 @@ class Whole:
     each: bool = True
     slow: int = 0
     right: bool = True
+    rectified: bool = True
     least: bool = False
     scratch: int = 1 << 30
 
@@ -130,9 +132,10 @@ def whole_of(plan: pm.PlanModel, step: pm.Step) -> Whole | None:
     return Whole(
         g, rows_of(group, mac.weights.cols), in_place=stands(given, g),
         ring=plan.rings[given.ring].columns if given.ring >= 0 else 0,
-        scattered=g.dilation_w > 1 or given.pitch != g.in_c, adds=add is not None,
-        clamps=(last.qmin, last.qmax) != INT8, each=len(requant.multiplier) > 1,
-        slow=_slow_rows(requant, g.rows), right=bool((requant.shift < 0).all()),
+        scattered=g.kernel_w > 1 and (g.dilation_w > 1 or given.pitch != g.in_c),
+        adds=add is not None, clamps=(last.qmin, last.qmax) != INT8,
+        each=len(requant.multiplier) > 1, slow=_slow_rows(requant, g.rows),
+        right=bool((requant.shift < 0).all()), rectified=requant.qmin >= requant.zero_point,
         least=bool((group.values == -128).any()), scratch=step.scratch_bytes)
 
 

@@ -15,6 +15,7 @@ from edgesparse.cortex.dsp import dsp_work
 from edgesparse.cortex.mve import mve_work
 from edgesparse.cortex.regular import Whole, pieces, stands, whole_of
 from edgesparse.cortex.rows import (
+    TILE,
     Rows,
     Sweep,
     Work,
@@ -25,7 +26,7 @@ from edgesparse.cortex.rows import (
     rows_work,
     sweep_of,
 )
-from edgesparse.cortex.sweeps import LEVELS, Level, pass_of
+from edgesparse.cortex.sweeps import LEVELS, POOLS, Level, pass_of
 from edgesparse.plan import model as pm
 from edgesparse.plan.plan import KINDS
 from edgesparse.plan.stream_model import Stream, StreamMode
@@ -33,7 +34,6 @@ from edgesparse.plan.stream_model import Stream, StreamMode
 CHANNELS = 16
 """Of a tile: ES_TILE_CHANNELS."""
 OPERANDS = (pm.Add, pm.Mul, pm.AddSingleRequant)
-SUMS = (pm.AvgPool, pm.Mean)
 KERNELS: dict[str, Callable[[Whole], Work | None]] = {"dsp": dsp_work, "mve": mve_work}
 """What whole steps do, by the instruction set of the kernels that take them."""
 
@@ -114,11 +114,13 @@ def _only_moves(s: _Step) -> bool:
             and (given.columns, given.channels) == (out.columns, out.channels))
 
 
-def _adds_input(s: _Step, branch: pm.Branch) -> bool:
-    """A pool of sums that a Load begins with takes columns as they stand."""
-    return (isinstance(s.step.source, pm.Load) and isinstance(branch.stages[0], SUMS)
-            and s.input.layout is pm.Layout.NWC
-            and branch.first_channel + branch.channels <= s.input.channels)
+def _takes_input(s: _Step, branch: pm.Branch) -> bool:
+    """Whether a pool that a Load begins with takes columns of the input as they stand."""
+    first = branch.stages[0]
+    if not isinstance(s.step.source, pm.Load) or not isinstance(first, POOLS):
+        return False
+    return (len(s.step.branches) == 1 and s.input.layout is pm.Layout.NWC
+            and branch.channels == s.input.channels and s.input.columns > 1)
 
 
 def _tiles_work(s: _Step) -> Work:
@@ -141,11 +143,14 @@ def _tiles_work(s: _Step) -> Work:
         if branch in plain:
             continue
         found = pass_of(branch, s.columns, s.place(branch.output).columns)
-        if _adds_input(s, branch):
-            (first, *_), channels = found.levels, branch.channels
-            work["added columns"] += first.taps
-            work["added values"] += first.taps * channels
-            work["added fours"] += first.taps * -(-channels // 4)
+        if _takes_input(s, branch):
+            kind = KINDS[type(branch.stages[0])]
+            for size, times in found.sweep.items():
+                at_once = "four" if size == TILE else "few"
+                work[f"{kind} {at_once} columns"] += size * times
+                work[f"{kind} {at_once} calls"] += times
+                work[f"{kind} {at_once} values"] += size * times * branch.channels
+                work[f"{kind} {at_once} sums"] += times * branch.channels
             work += _levels_work(s, branch, Counter(), found.levels)
             continue
         work += _source_work(s, found.sweep, branch.channels)
