@@ -6,19 +6,24 @@ import runpy
 import sys
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import edgesparse as es
 from command_line import ECG, Ran, dense_layer
+from edgesparse.cortex.dsp import dsp_work
 from edgesparse.cortex.estimate import estimate, format_cost
-from edgesparse.cortex.rows import sweep_of
+from edgesparse.cortex.mve import mve_work
+from edgesparse.cortex.regular import Whole, whole_of
+from edgesparse.cortex.rows import rows_as, sweep_of
 from edgesparse.cortex.sweeps import pass_of
 from edgesparse.errors import BadInput, WrongMachine
 from edgesparse.plan import model as pm
 from edgesparse.profiling.predicted import cores, predict
 from edgesparse.sparsity.choose import formats_of
+from edgesparse.sparsity.formats import Bsr, Dense, Format
 from edgesparse.target import InstructionCosts, load_target
 from needs import require
 from test_house import ROOT, only_one
@@ -27,6 +32,8 @@ sys.path.append(str(ROOT / "benchmarks"))
 
 import instruction_models as models
 
+SHORTCUT = 104
+"""The seed of a random net with an addition."""
 HOP = "hop=8,mode=continuous,frontend=ecg360,beats=yes"
 SEEN_ON_DEVICE = ("mlperf_ad01_int8", "ecg_c48_4x1_75 hop 8", "ecg 2x4 75 %")
 """Of the judged plans: one of layers by themselves, one of a stream, one of blocks. All of them:
@@ -85,6 +92,67 @@ def test_a_running_mean_cuts_the_columns_where_it_is_pushed() -> None:
     assert found.levels[0].pushes == 2
 
 
+# ---- steps that kernels take whole
+
+
+def layer(
+    form: Format, columns: int, shape: tuple[int, int] = (8, 32), **changed: Any
+) -> Whole:
+    """A layer with one tap and weights everywhere."""
+    rows, cols = shape
+    geometry = pm.Geometry(in_w=columns, in_c=cols, out_w=columns, rows=rows)
+    return Whole(geometry, rows_as(form, np.ones(shape, np.int8)), in_place=True, **changed)
+
+
+@pytest.mark.parametrize(("form", "columns", "changed", "dsp", "mve"), [
+    (Dense(), 1, {}, True, True), (Dense(), 8, {"right": False}, True, False),
+    (Bsr(1, 4), 8, {}, True, True), (Bsr(1, 4), 1, {}, False, True),
+    (Bsr(4, 4), 1, {}, True, True), (Bsr(4, 4), 1, {"shape": (6, 32)}, False, False),
+    (Bsr(4, 1), 2, {}, True, True), (Bsr(4, 1), 2, {"shape": (8, 300)}, False, True),
+    (Bsr(1, 16), 8, {}, False, False), (Bsr(8, 1), 8, {}, False, False),
+    (Dense(), 8, {"shape": (260, 8), "adds": True}, True, False)])
+def test_kernels_take_what_they_were_made_for(
+    form: Format, columns: int, changed: dict[str, Any], dsp: bool, mve: bool
+) -> None:
+    """An index of 16 bits, rows that are no multiple of 4, shifts to the left, blocks without a
+    loop of their own: each core leaves others to tiles."""
+    step = layer(form, columns, **changed)
+    assert (dsp_work(step) is not None, mve_work(step) is not None) == (dsp, mve)
+
+
+def test_blocks_are_counted_by_turns_of_the_loops() -> None:
+    """Rows of 5, 4 and 0 blocks: whole turns of four and what is left; vectors of four."""
+    w = np.zeros((3, 32), np.int8)
+    w[0, :20] = w[1, 4:20] = 1
+    rows = rows_as(Bsr(1, 4), w)
+    assert rows.counts == (5, 4, 0)
+    assert (rows.whole_rounds(4), rows.left_over(4), rows.rounds(4)) == (2, 1, 3)
+
+
+def test_a_patch_in_a_ring_is_copied_where_the_ring_ends_within() -> None:
+    geometry = pm.Geometry(in_w=12, in_c=4, out_w=8, rows=8, kernel_w=5)
+    rows = rows_as(Dense(), np.ones((8, 20), np.int8))
+    assert Whole(geometry, rows).copied_rows == 0
+    assert Whole(geometry, rows, ring=16).copied_rows == pytest.approx(4 / 16)
+    assert Whole(geometry, rows, ring=16, in_place=True).copied_rows == 0
+    assert Whole(geometry, rows, scattered=True).copied_rows == 1
+
+
+def test_whole_steps_end_with_scaling_or_an_addition() -> None:
+    plan = models.plan_of_net(SHORTCUT, "cortex-m4").model
+    ends = {step: tuple(type(stage).__name__ for stage in step.branches[0].stages)
+            for step in plan.steps}
+    whole = {step for step in plan.steps if whole_of(plan, step) is not None}
+    assert {ends[step] for step in whole} == {("Requant",), ("Requant", "Add")}
+    assert {ends[step] for step in plan.steps if step not in whole} == {
+        ("MaxPool",), ("AvgPool",), ("Softmax",)}
+
+
+def test_a_plain_bias_is_not_taken_whole() -> None:
+    npu = es.convert(dense_layer(), "esn-s").model
+    assert [whole_of(npu, step) for step in npu.steps] == [None]
+
+
 # ---- costs
 
 
@@ -135,6 +203,10 @@ def test_predictions_are_within_15_percent_on_the_device(target: str, data_root:
     errors = {plan.name: estimate(plan.plan.model, costs_of(target)).instructions / plan.run - 1
               for plan in plans}
     assert {name: e for name, e in errors.items() if abs(e) > 0.15} == {}
+    for plan in plans:  # what is a good part of the run is foretold by itself, not by chance
+        told = estimate(plan.plan.model, costs_of(target)).steps
+        assert [(found, step) for found, step in zip(told, plan.steps)
+                if step > 0.05 * plan.run and abs(found / step - 1) > 0.3] == []
 
 
 # ---- commands
