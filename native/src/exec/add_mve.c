@@ -86,7 +86,7 @@ void es_mve_add(const es_mve_sum *by, const int8_t *value, const int8_t *other,
                    "1:\tvldrw.u32 q0, [%[sum]]\n\t" body                       \
                    "vsub.i32 q0, q0, %[zeros]\n\t"                             \
                    "vstrw.32 q0, [%[sum]], #16\n\tletp lr, 1b\n2:"             \
-                   : [sum] "+r"(sum), __VA_ARGS__                              \
+                   : [sum] "+&r"(sum), __VA_ARGS__                             \
                    : [channels] "r"(channels), [zeros] "r"(zeros)              \
                    : "lr", "q0", "q1", "memory")
 #define COLUMN(x) "vldrb.s32 q1, [%[" x "]], #4\n\tvadd.i32 q0, q0, q1\n\t"
@@ -95,14 +95,14 @@ static void add_four(int32_t *sum, const int8_t *const *x, int32_t zeros,
                      uint32_t channels)
 {
     const int8_t *a = x[0], *b = x[1], *c = x[2], *d = x[3];
-    ADD_COLUMNS(COLUMN("a") COLUMN("b") COLUMN("c") COLUMN("d"), [a] "+l"(a),
-                [b] "+l"(b), [c] "+l"(c), [d] "+l"(d));
+    ADD_COLUMNS(COLUMN("a") COLUMN("b") COLUMN("c") COLUMN("d"), [a] "+&l"(a),
+                [b] "+&l"(b), [c] "+&l"(c), [d] "+&l"(d));
 }
 
 static void add_one(int32_t *sum, const int8_t *a, int32_t zeros,
                     uint32_t channels)
 {
-    ADD_COLUMNS(COLUMN("a"), [a] "+l"(a));
+    ADD_COLUMNS(COLUMN("a"), [a] "+&l"(a));
 }
 
 bool es_sum__mve(int32_t *sum, const int8_t *const *x, uint32_t columns,

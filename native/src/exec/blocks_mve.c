@@ -3,15 +3,15 @@
 
 static es_mve_all_rows *kernel_of(const es_row_group *group)
 {
-    if (group->block_cols == 1) {
-        return group->block_rows == 4 ? es_mve_four_by_one : NULL;
+    if (group->block_rows == 4) {
+        bool tall = group->block_cols == 4 || group->block_cols == 1;
+        return tall ? es_mve_tall : NULL;
     }
     if (group->block_cols != 4) {
         return NULL;
     }
     return group->block_rows == 1   ? es_mve_one_by_four
            : group->block_rows == 2 ? es_mve_two_by_four
-           : group->block_rows == 4 ? es_mve_four_by_four
                                     : NULL;
 }
 

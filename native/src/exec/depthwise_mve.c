@@ -111,7 +111,7 @@ typedef struct ending {
         : "lr", "q0", "q1", "q2", "q3", "q4", "q5", "q6", "q7", "memory",      \
           "cc")
 
-/* Sixteen channels from `side` on; each has its own scale. */
+/* Sixteen channels from `side` on. */
 static inline void sixteen(const es_mve_mac *mac, bool rectified,
                            const ending *end, const int8_t *w,
                            const int8_t *const *tap, uint32_t side)
@@ -139,10 +139,8 @@ static void few(const es_mve_mac *mac, const es_mve_scale *by, const int8_t *w,
             int32x4_t y = vldrbq_z_s32(w + t * count + c, there);
             v = vaddq_s32(v, vmulq_s32(x, y));
         }
-        v = es_mve_scaled(
-            by, v,
-            vldrwq_z_s32(by->multiplier + by->multiplier_step / 4 * at, there),
-            vldrbq_z_s32(by->shift + by->shift_step / 4 * at, there));
+        v = es_mve_scaled(by, v, vldrwq_z_s32(by->multiplier + at, there),
+                          vldrbq_z_s32(by->shift + at, there));
         vstrbq_p_s32(to + at, v, there);
     }
 }
@@ -156,7 +154,7 @@ void es_mve_depthwise(const es_mve_mac *mac, const es_mve_scale *by, bool pairs,
     const bool rectified = by->to.rectified;
     const int8_t *w = mac->w;
     uint32_t side = 0;
-    if (pairs && by->multiplier_step && by->shift_step) {
+    if (pairs) {
         for (; side + SIDE <= rows; side += SIDE, w += block) {
             sixteen(mac, rectified, &end, w, tap, side);
         }

@@ -15,20 +15,16 @@ typedef struct es_mve_range {
     bool rectified;
 } es_mve_range;
 
-/* A Requant of four channels at once. Only for shifts to the right: see
- * es_mve_scales_right. */
+/* A Requant: a multiplier and a shift, to the right, of each channel. */
 typedef struct es_mve_scale {
     const int32_t *multiplier;
     const int8_t *shift;
-    /* 4: each channel has its own; 0: these four are those of all. */
-    uint32_t multiplier_step, shift_step;
     es_mve_range to;
-    int32_t same_multiplier[4];
-    int8_t same_shift[4];
 } es_mve_scale;
 
 /* false: not a Requant that es_mve_scaled does. */
-bool es_mve_scale_begin(const es_stage *stage, es_mve_scale *scale);
+bool es_mve_scale_begin(const es_stage *stage, uint32_t channels,
+                        es_mve_scale *scale);
 
 /* The second rounding, a half away from zero: a half up after 1 is taken from
  * what is negative. */
@@ -92,7 +88,7 @@ static inline void es_mve_copy(int8_t *to, const int8_t *from, uint32_t n)
     __asm volatile("wlstp.8 lr, %[n], 2f\n"
                    "1:\tvldrb.u8 q0, [%[from]], #16\n\t"
                    "vstrb.8 q0, [%[to]], #16\n\tletp lr, 1b\n2:"
-                   : [to] "+r"(to), [from] "+r"(from)
+                   : [to] "+&r"(to), [from] "+&r"(from)
                    : [n] "r"(n)
                    : "lr", "q0", "memory");
 }
@@ -101,7 +97,7 @@ static inline void es_mve_fill(int8_t *to, int8_t value, uint32_t n)
 {
     __asm volatile("vdup.8 q0, %[value]\n\twlstp.8 lr, %[n], 2f\n"
                    "1:\tvstrb.8 q0, [%[to]], #16\n\tletp lr, 1b\n2:"
-                   : [to] "+r"(to)
+                   : [to] "+&r"(to)
                    : [n] "r"(n), [value] "r"(value)
                    : "lr", "q0", "memory");
 }

@@ -44,16 +44,16 @@ static inline void es_mve_walk_past(es_mve_walk *at, uint32_t n, uint32_t block)
 
 /* Operands: sums in even registers, the index in r0 to r7, as loads that widen
  * want it. */
-#define ES_MVE_SUM(name)   [name] "+Te"(name)
-#define ES_MVE_LOW(name)   [name] "+l"(name)
-#define ES_MVE_MOVES(name) [name] "+r"(name)
+#define ES_MVE_SUM(name)   [name] "+&Te"(name)
+#define ES_MVE_LOW(name)   [name] "+&l"(name)
+#define ES_MVE_MOVES(name) [name] "+&r"(name)
 #define ES_MVE_GIVEN(name) [name] "r"(name)
 
 /* All rows of a group, `columns` of the output. */
 typedef void es_mve_all_rows(const es_row_group *group, const int32_t *bias,
                              const es_mve_scale *by, const int8_t *const *x,
                              int8_t *const *to, uint32_t columns);
-es_mve_all_rows es_mve_one_by_four, es_mve_two_by_four, es_mve_four_by_four,
-    es_mve_four_by_one;
+/* Blocks of 4 x 4 or 4 x 1; of 1 x 4; of 2 x 4. */
+es_mve_all_rows es_mve_tall, es_mve_one_by_four, es_mve_two_by_four;
 
 #endif /* ES_MVE_BLOCKS_H */

@@ -16,29 +16,19 @@ static bool all_right(const es_i8s *shift)
     return vmaxvq_s8(-128, most) < 0;
 }
 
-bool es_mve_scale_begin(const es_stage *stage, es_mve_scale *scale)
+bool es_mve_scale_begin(const es_stage *stage, uint32_t channels,
+                        es_mve_scale *scale)
 {
-    if (stage->rounding != ES_ROUND_DOUBLE || !all_right(&stage->shift)) {
+    if (stage->rounding != ES_ROUND_DOUBLE ||
+        stage->multiplier.count != channels || stage->shift.count != channels ||
+        !all_right(&stage->shift)) {
         return false;
     }
-    scale->to.zero_point = stage->zero_point;
-    scale->to.low = stage->qmin;
-    scale->to.high = stage->qmax;
-    scale->to.rectified = stage->qmin >= stage->zero_point;
+    es_mve_range to = {stage->zero_point, stage->qmin, stage->qmax,
+                       stage->qmin >= stage->zero_point};
     scale->multiplier = stage->multiplier.data;
     scale->shift = stage->shift.data;
-    scale->multiplier_step = scale->shift_step = 4;
-    if (stage->multiplier.count == 1) {
-        vstrwq_s32(scale->same_multiplier,
-                   vdupq_n_s32(stage->multiplier.data[0]));
-        scale->multiplier = scale->same_multiplier;
-        scale->multiplier_step = 0;
-    }
-    if (stage->shift.count == 1) {
-        vstrbq_s32(scale->same_shift, vdupq_n_s32(stage->shift.data[0]));
-        scale->shift = scale->same_shift;
-        scale->shift_step = 0;
-    }
+    scale->to = to;
     return true;
 }
 
@@ -331,7 +321,7 @@ bool es_regular__mve(const es_regular *step)
     es_mve_scale by;
     es_mve_sum sum;
     if ((!dense && (g->groups > 1 || !es_mve_takes_blocks(step))) ||
-        !es_mve_scale_begin(&step->requant, &by) ||
+        !es_mve_scale_begin(&step->requant, mac.rows, &by) ||
         (adds &&
          (mac.rows > MOST_ADDED || !es_mve_add_begin(&step->add, &sum)))) {
         return false;

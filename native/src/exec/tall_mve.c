@@ -8,13 +8,19 @@
 
 /* ---- 4 x 4 ---- */
 
-/* 11 instructions for 64 products. q7 has the addresses of the weights. */
+/* q7 = w + 0, 16, 32, 48, less what the first load adds. */
+#define SQUARE_BEGIN                                                           \
+    "mov lr, #0\n\tvidup.u32 q7, lr, #4\n\tvshl.i32 q7, q7, #2\n\t"            \
+    "sub %[t1], %[w], #64\n\tvadd.i32 q7, q7, %[t1]\n\t"
+/* 11 instructions for 64 products. */
 #define SQUARE                                                                 \
     "vldrw.u32 q1, [q7, #64]!\n\tvldrw.u32 q3, [%[x], q0, uxtw #2]\n\t"        \
     "vmladava.s8 %[a], q1, q3\n\tvldrw.u32 q2, [q7, #4]\n\t"                   \
     "vmladava.s8 %[b], q2, q3\n\tvldrw.u32 q1, [q7, #8]\n\t"                   \
     "vmladava.s8 %[c], q1, q3\n\tvldrw.u32 q2, [q7, #12]\n\t"                  \
     "vmladava.s8 %[d], q2, q3\n\t"
+#define SQUARES(index)                                                         \
+    SQUARE_BEGIN "add %[w], %[w], %[n], lsl #4\n\t" ES_MVE_TURNS(index, SQUARE)
 
 /* ---- 4 x 1 ---- */
 
@@ -30,8 +36,6 @@
     "vld20.16 {q4, q5}, [%[i]]\n\tvld21.16 {q4, q5}, [%[i]]!\n\t"              \
     "vldrb.u16 q0, [%[x], q5]\n\tvldrb.u16 q5, [%[x], q4]\n\t"                 \
     "vsli.16 q5, q0, #8\n\t"
-#define SIXTEENS(index)                                                        \
-    "wls lr, %[sixteens], 2f\n1:\t" index SIXTEEN "le lr, 1b\n2:\t"
 
 /* Those that are left, four at a time: the input, alone in its word, is moved
  * to the byte of each row. */
@@ -41,95 +45,90 @@
     "vmladava.s8 %[b], q1, q2\n\tvshl.i32 q2, q2, #8\n\t"                      \
     "vmladava.s8 %[c], q1, q2\n\tvshl.i32 q2, q2, #8\n\t"                      \
     "vmladava.s8 %[d], q1, q2\n\t"
+#define TALL(index16, index4)                                                  \
+    "lsr lr, %[n], #4\n\tand %[n], #15\n\twls lr, lr, 5f\n"                    \
+    "4:\t" index16 SIXTEEN "le lr, 4b\n5:\t" ES_MVE_TURNS(                     \
+        index4, FOUR) "rsb %[t0], %[n], #0\n\tand %[t0], #3\n\t"               \
+                      "sub %[w], %[w], %[t0], lsl #2\n\t"
 
-/* ---- four rows of a column ---- */
+/* ---- all row blocks of one column ---- */
 
-/* v = bias + what `body` adds. */
-#define SUMS(before, body)                                                     \
-    __asm volatile(before "ldrd %[a], %[b], [%[bias]]\n\t"                     \
-                          "ldrd %[c], %[d], [%[bias], #8]\n\t" body            \
-                          "vmov %q[v][2], %q[v][0], %[a], %[c]\n\t"            \
-                          "vmov %q[v][3], %q[v][1], %[b], %[d]"                \
-                   : [v] "=&w"(v), [a] "=&Te"(a), [b] "=&Te"(b),               \
-                     [c] "=&Te"(c), [d] "=&Te"(d), ES_MVE_LOW(i),              \
-                     ES_MVE_MOVES(w)                                           \
-                   : ES_MVE_GIVEN(bias), ES_MVE_GIVEN(x), ES_MVE_GIVEN(n),     \
-                     ES_MVE_GIVEN(sixteens)                                    \
-                   : "lr", "q0", "q1", "q2", "q3", "q4", "q5", "q7", "memory")
+/* Numbers that the loop loads when it needs them, by twos (LDRD): there are not
+ * enough registers. Pointers are ends, as row blocks count up to 0. */
+typedef struct numbers {
+    const uint8_t *counts;
+    const int32_t *bias;
+} numbers;
+typedef struct scales {
+    const int32_t *multiplier;
+    const int8_t *shift;
+} scales;
+typedef struct ending {
+    int8_t *to;
+    int32_t zero_point;
+} ending;
 
-/* q7 = w + 0, 16, 32, 48, less what the first load adds. */
-#define SIXTEEN_APART                                                          \
-    "mov %[a], #0\n\tvidup.u32 q7, %[a], #4\n\tvshl.i32 q7, q7, #2\n\t"        \
-    "vadd.i32 q7, q7, %[w]\n\t"
+/* Some 33 instructions a row block besides the products; left to compilers 57.
+ * `size` is what shifts a number of blocks to bytes of the index; then
+ * registers that are touched. */
+#define ALL_ROWS(sums, size, ...)                                              \
+    __asm volatile(                                                            \
+        "3:\tldrd %[t0], %[t1], %[from]\n\t"                                   \
+        "ldrh %[n], [%[t0], %[row], lsl #1]\n\t"                               \
+        "add %[t1], %[t1], %[row], lsl #4\n\t"                                 \
+        "ldrd %[a], %[b], [%[t1]]\n\tldrd %[c], %[d], [%[t1], #8]\n\t" sums    \
+        "rsb %[n], #0\n\tand %[n], #3\n\t"                                     \
+        "sub %[i], %[i], %[n], lsl #" size "\n\t"                              \
+        "vmov q0[2], q0[0], %[a], %[c]\n\tvmov q0[3], q0[1], %[b], %[d]\n\t"   \
+        "ldrd %[t0], %[t1], %[scale]\n\t"                                      \
+        "add %[t0], %[t0], %[row], lsl #4\n\t"                                 \
+        "add %[t1], %[t1], %[row], lsl #2\n\t"                                 \
+        "vldrw.u32 q1, [%[t0]]\n\tvldrb.s32 q2, [%[t1]]\n\t"                   \
+        "vqrdmulh.s32 q0, q0, q1\n\tvshr.s32 q1, q0, #31\n\t"                  \
+        "vadd.i32 q0, q0, q1\n\tvrshl.s32 q0, q0, q2\n\t"                      \
+        "ldrd %[t0], %[t1], %[end]\n\tvadd.i32 q0, q0, %[t1]\n\t"              \
+        "add %[t0], %[t0], %[row], lsl #2\n\t"                                 \
+        "vmax.s32 q0, q0, %q[low]\n\tvmin.s32 q0, q0, %q[high]\n\t"            \
+        "vstrb.32 q0, [%[t0]]\n\tadds %[row], #1\n\tbne 3b"                    \
+        : [a] "=&Te"(a), [b] "=&Te"(b), [c] "=&Te"(c), [d] "=&Te"(d),          \
+          [i] "+&l"(i), [w] "+&r"(w), [n] "=&r"(n), [t0] "=&l"(t0),            \
+          [t1] "=&l"(t1), [row] "+&r"(row)                                     \
+        : ES_MVE_GIVEN(x), [from] "m"(from), [scale] "m"(scale),               \
+          [end] "m"(end), [low] "w"(low), [high] "w"(high)                     \
+        : "lr", "q0", "q1", "q2", "q3", __VA_ARGS__, "memory", "cc")
 
-typedef int32x4_t four_sums(const es_mve_walk *at, uint32_t n, const int8_t *x,
-                            const int32_t *bias);
-
-static inline int32x4_t square(const es_mve_walk *at, uint32_t n,
-                               const int8_t *x, const int32_t *bias)
+/* noinline: it takes all registers. */
+static __attribute__((noinline)) void one_column(const es_row_group *group,
+                                                 const int32_t *bias,
+                                                 const es_mve_scale *by,
+                                                 const int8_t *x, int8_t *to)
 {
-    const uint8_t *i = at->index;
-    const int8_t *w = at->w - 64;
-    const uint32_t sixteens = 0;
-    int32_t a, b, c, d;
-    int32x4_t v;
-    if (at->wide) {
-        SUMS(SIXTEEN_APART, ES_MVE_TURNS(ES_MVE_INDEX16, SQUARE));
+    const uint32_t rows = group->row_count;
+    const uint8_t *i = group->index.data + rows / 2; /* past u16 counts */
+    const int8_t *w = group->values.data, *t0, *t1;
+    const numbers from = {i, bias + rows};
+    const scales scale = {by->multiplier + rows, by->shift + rows};
+    const ending end = {to + rows, by->to.zero_point};
+    const int32x4_t low = vdupq_n_s32(by->to.low);
+    const int32x4_t high = vdupq_n_s32(by->to.high);
+    int32_t a, b, c, d, row = -(int32_t)(rows / 4);
+    uint32_t n;
+    if (group->block_cols == 4 && group->index_bits == 8) {
+        ALL_ROWS(SQUARES(ES_MVE_INDEX8), "0", "q7");
+    } else if (group->block_cols == 4) {
+        ALL_ROWS(SQUARES(ES_MVE_INDEX16), "1", "q7");
+    } else if (group->index_bits == 8) {
+        ALL_ROWS(TALL(SIXTEEN8, ES_MVE_INDEX8), "0", "q4", "q5");
     } else {
-        SUMS(SIXTEEN_APART, ES_MVE_TURNS(ES_MVE_INDEX8, SQUARE));
-    }
-    return v;
-}
-
-static inline int32x4_t tall(const es_mve_walk *at, uint32_t n, const int8_t *x,
-                             const int32_t *bias)
-{
-    const uint8_t *i = at->index;
-    const int8_t *w = at->w;
-    const uint32_t sixteens = n / 16;
-    int32_t a, b, c, d;
-    int32x4_t v;
-    n %= 16;
-    if (at->wide) {
-        SUMS("", SIXTEENS(SIXTEEN16) ES_MVE_TURNS(ES_MVE_INDEX16, FOUR));
-    } else {
-        SUMS("", SIXTEENS(SIXTEEN8) ES_MVE_TURNS(ES_MVE_INDEX8, FOUR));
-    }
-    return v;
-}
-
-/* ---- all of them ---- */
-
-static inline __attribute__((always_inline)) void
-all_rows(const es_row_group *group, const int32_t *bias, const es_mve_scale *by,
-         const int8_t *const *x, int8_t *const *to, uint32_t columns,
-         four_sums *sums)
-{
-    es_mve_walk at = es_mve_walk_begin(group);
-    const int32_t *multiplier = by->multiplier;
-    const int8_t *shift = by->shift;
-    for (uint32_t r = 0; r < group->row_count; r += 4, bias += 4) {
-        const uint32_t n = es_mve_walk_count(&at);
-        for (uint32_t p = 0; p < columns; p++) {
-            int32x4_t v = sums(&at, n, x[p], bias);
-            v = es_mve_scaled(by, v, vldrwq_s32(multiplier), vldrbq_s32(shift));
-            vstrbq_s32(to[p] + r, v);
-        }
-        es_mve_walk_past(&at, n, 4U * group->block_cols);
-        multiplier += by->multiplier_step, shift += by->shift_step;
+        ALL_ROWS(TALL(SIXTEEN16, ES_MVE_INDEX16), "1", "q4", "q5");
     }
 }
 
-void es_mve_four_by_four(const es_row_group *group, const int32_t *bias,
-                         const es_mve_scale *by, const int8_t *const *x,
-                         int8_t *const *to, uint32_t columns)
+void es_mve_tall(const es_row_group *group, const int32_t *bias,
+                 const es_mve_scale *by, const int8_t *const *x,
+                 int8_t *const *to, uint32_t columns)
 {
-    all_rows(group, bias, by, x, to, columns, square);
-}
-
-void es_mve_four_by_one(const es_row_group *group, const int32_t *bias,
-                        const es_mve_scale *by, const int8_t *const *x,
-                        int8_t *const *to, uint32_t columns)
-{
-    all_rows(group, bias, by, x, to, columns, tall);
+    for (uint32_t p = 0; p < columns; p++) {
+        one_column(group, bias, by, x[p], to[p]);
+    }
 }

@@ -202,7 +202,7 @@ static void all_rows(const es_row_group *group, const int32_t *bias,
         for (uint32_t p = 0; p < columns; p++) {
             vstrbq_s32(to[p] + r, es_mve_scaled(by, vldrwq_s32(sum[p]), m, h));
         }
-        multiplier += by->multiplier_step, shift += by->shift_step;
+        multiplier += 4, shift += 4;
     }
 }
 
@@ -210,7 +210,7 @@ void es_mve_one_by_four(const es_row_group *group, const int32_t *bias,
                         const es_mve_scale *by, const int8_t *const *x,
                         int8_t *const *to, uint32_t columns)
 {
-    if (columns == 4 && by->multiplier_step && by->shift_step) {
+    if (columns == 4) {
         four_columns(group, bias, by, x, to);
     } else {
         all_rows(group, bias, by, x, to, columns, four_rows);
