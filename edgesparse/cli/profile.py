@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from edgesparse.cli.console import emit, stderr
+from edgesparse.cli.core_view import predicted_json, show_predicted
 from edgesparse.cli.files import check_writable, open_plan
 from edgesparse.cli.names import short_names
 from edgesparse.cli.profile_view import show_comparison, show_host, show_profile
@@ -17,6 +18,7 @@ from edgesparse.cli.run import load_arrays, plan_inputs
 from edgesparse.errors import BadInput
 from edgesparse.files import write_whole
 from edgesparse.plan.plan import Plan
+from edgesparse.profiling.predicted import cores, predict
 from edgesparse.profiling.profile import HostProfile
 from edgesparse.profiling.report import compare as compared
 from edgesparse.profiling.report import profile_json
@@ -29,7 +31,8 @@ from edgesparse.runtime.session import Inputs
 
 def profile(
     plan: Annotated[Path, typer.Argument(help="A plan file.")],
-    on: Annotated[str, typer.Option(help="host, or the esn-* target the plan was made for.")],
+    on: Annotated[str, typer.Option(help="host, or the esn-* target the plan was made for; "
+                                    "cortex-m4 or cortex-m55: predicted, not run.")],
     source: Annotated[
         Path | None,
         typer.Option("--input", help=".npy or .npz as of run; of a stream, samples [n] or "
@@ -55,6 +58,9 @@ def profile(
 ) -> None:
     """Run a plan and show emulated cycles, traffic and skipped work of each layer; on the host, its
     share of the time."""
+    if on in cores():
+        _predict(plan, on, as_json, (source, trace, compare))
+        return
     if trace is not None:
         check_writable(trace, "--trace", plan, *(p for p in (source, compare) if p))
         if on == HOST:
@@ -82,6 +88,22 @@ def profile(
         show_host(found, names, plan.name)
     else:
         show_profile(found, names, plan.name)
+
+
+def _predict(
+    path: Path, on: str, as_json: bool, not_used: tuple[Path | None, ...]
+) -> None:
+    """Nothing runs: shapes and encodings decide."""
+    if any(given is not None for given in not_used):
+        raise BadInput(
+            f"--on {on}: instructions are predicted and nothing runs; leave --input, --trace and "
+            "--compare out")
+    plan = open_plan(path)
+    found = predict(plan, on)
+    if as_json:
+        emit({"plan": str(path), **predicted_json(found, plan)})
+    else:
+        show_predicted(found, plan, path.name)
 
 
 def _inputs(plan: Plan, path: Path) -> Inputs:
