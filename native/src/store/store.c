@@ -8,30 +8,31 @@
 #include "store/rules.h"
 #include "store/slot.h"
 
-static bool overlaps(uint32_t a, uint32_t a_size, uint32_t b, uint32_t b_size)
+/* Region i of the flash: log sectors, then slots. */
+static uint32_t region(const es_flash *f, uint32_t i, uint32_t *size)
 {
-    return a < b + b_size && b < a + a_size;
+    bool log = i < ES_STORE_LOGS;
+    *size = log ? f->sector_size : f->slot_size;
+    return log ? f->log[i] : f->slot[i - ES_STORE_LOGS];
 }
 
 /* Nothing overlaps, everything starts at a sector. */
 static bool is_layout(const es_flash *f)
 {
-    uint32_t address[ES_STORE_LOGS + 2], size[ES_STORE_LOGS + 2];
-    uint32_t sector = f->sector_size, unit = f->write_unit;
+    uint32_t sector = f->sector_size, unit = f->write_unit, size, other_size;
     if (!f->read || !f->program || !f->erase ||
         (unit != 4 && unit != 8 && unit != 16) || sector < 256 ||
         (sector & (sector - 1)) || f->slot_size == 0 || f->slot_size % sector) {
         return false;
     }
     for (uint32_t i = 0; i < ES_STORE_LOGS + 2; i++) {
-        bool log = i < ES_STORE_LOGS;
-        address[i] = log ? f->log[i] : f->slot[i - ES_STORE_LOGS];
-        size[i] = log ? sector : f->slot_size;
-        if (address[i] % sector || address[i] > UINT32_MAX - size[i]) {
+        uint32_t address = region(f, i, &size);
+        if (address % sector || address > UINT32_MAX - size) {
             return false;
         }
         for (uint32_t j = 0; j < i; j++) {
-            if (overlaps(address[i], size[i], address[j], size[j])) {
+            uint32_t other = region(f, j, &other_size);
+            if (address < other + other_size && other < address + size) {
                 return false;
             }
         }
