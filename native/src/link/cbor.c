@@ -29,7 +29,6 @@ typedef struct reader {
     /* Of the item whose head was read last. */
     uint32_t value;
     uint8_t major, info;
-    bool big; /* its value does not fit 32 bits */
     /* What is looked for in the outermost map. */
     const char *wanted;
     es_argument *arguments;
@@ -44,52 +43,56 @@ static uint32_t left(const reader *r)
  * may stand here; the bytes of a string are all there. */
 static bool read_head(reader *r)
 {
-    uint32_t bytes = 0;
+    uint32_t bytes = 0, value;
 
     if (left(r) == 0) {
         return false;
     }
     r->major = *r->at >> 5;
     r->info = *r->at++ & 31;
-    r->value = r->info;
-    r->big = false;
-    if (r->info >= 24 && r->info != INDEFINITE) {
-        bytes = 1u << (r->info - 24);
-        r->value = 0;
+    value = r->info;
+    if (value == INDEFINITE) {
+        value = UINT32_MAX;
+    } else if (value >= 24) {
+        bytes = 1u << (value - 24);
+        value = 0;
     }
     if (bytes > 8 || left(r) < bytes) {
         return false;
     }
     for (; bytes > 0; bytes--) {
-        r->big |= r->value >> 24 != 0;
-        r->value = r->value << 8 | *r->at++;
+        if (value >> 24 != 0) {
+            return false;
+        }
+        value = value << 8 | *r->at++;
     }
+    r->value = value;
     switch (r->major) {
     case BYTES:
-    case TEXT:
-        return r->info != INDEFINITE && !r->big && r->value <= left(r);
+    case TEXT: /* endless ones are too long */
+        return value <= left(r);
     case ARRAY:
     case MAP:
-        return !r->big;
-    case TAG:
-        return false;
+        return true;
     default:
-        return r->info != INDEFINITE;
+        return r->major != TAG && r->info != INDEFINITE;
     }
 }
 
-/* The argument whose key has just been read; NULL if nobody wants it. */
-static es_argument *find(const reader *r, const char **letter)
+/* The argument whose key has just been read, and its letter; NULL if nobody
+ * wants it. */
+static es_argument *find(const reader *r, char *letter)
 {
     es_argument *argument = r->arguments;
 
     for (const char *key = r->wanted; *key != 0; argument++) {
-        *letter = letter_of(key);
-        if ((uint32_t)(*letter - 1 - key) == r->value &&
+        const char *end = letter_of(key);
+        if ((uint32_t)(end - 1 - key) == r->value &&
             memcmp(key, r->at, r->value) == 0) {
-            return argument->found ? NULL : argument;
+            *letter = *end;
+            return argument->bytes != NULL ? NULL : argument;
         }
-        key = next_key(*letter);
+        key = next_key(end);
     }
     return NULL;
 }
@@ -99,14 +102,13 @@ static bool take(const reader *r, char letter, es_argument *argument)
 {
     argument->bytes = r->at;
     argument->value = r->value;
-    argument->found = true;
     if (r->major == SIMPLE) {
         argument->value = r->info & 1;
         if (r->info != FALSE_INFO && r->info != TRUE_INFO) {
             return false;
         }
     }
-    return r->major == (letter & MAJOR) && !r->big;
+    return r->major == (letter & MAJOR);
 }
 
 /* Steps over an item and what is in it. Recursion ends at ES_CBOR_DEPTH. */
@@ -119,10 +121,10 @@ static bool step_over(reader *r, uint32_t depth, es_argument *argument,
     if (!read_head(r) || (argument != NULL && !take(r, letter, argument))) {
         return false;
     }
-    if (r->major == BYTES || r->major == TEXT) {
-        r->at += r->value;
-    }
     if (r->major != ARRAY && r->major != MAP) {
+        if (r->major == BYTES || r->major == TEXT) {
+            r->at += r->value;
+        }
         return true;
     }
     if (depth == ES_CBOR_DEPTH) {
@@ -130,21 +132,19 @@ static bool step_over(reader *r, uint32_t depth, es_argument *argument,
     }
     map = r->major == MAP;
     endless = r->info == INDEFINITE;
-    /* A count too big, or none, needs no check: there are not so many bytes. */
-    for (items = endless ? UINT32_MAX : r->value; items > 0; items--) {
-        argument = NULL;
+    /* A count too big needs no check: there are not so many bytes. */
+    for (items = r->value; items > 0; items--) {
         if (endless && left(r) > 0 && *r->at == BREAK) {
             r->at++;
             break;
         }
+        argument = NULL;
         if (map) {
-            const char *at = &letter;
             if (!read_head(r) || r->major != TEXT) {
                 return false;
             }
             if (depth == 0) {
-                argument = find(r, &at);
-                letter = *at;
+                argument = find(r, &letter);
             }
             r->at += r->value;
         }
@@ -169,7 +169,7 @@ bool es_cbor_read(const uint8_t *bytes, uint32_t size, const char *wanted,
     }
     while (*wanted != 0) {
         const char *letter = letter_of(wanted);
-        if (!(*letter & CAPITAL) && !arguments->found) {
+        if (!(*letter & CAPITAL) && arguments->bytes == NULL) {
             return false;
         }
         arguments++;

@@ -21,9 +21,8 @@
 enum { ES_CBOR_DEPTH = 4 };
 
 typedef struct es_argument {
-    const uint8_t *bytes; /* of a string */
+    const uint8_t *bytes; /* of a string; NULL: the entry is absent */
     uint32_t value;       /* number, truth (0 or 1), size of a string */
-    bool found;
 } es_argument;
 
 /* Read the entries `wanted` into `arguments`, in their order and all zero

@@ -141,7 +141,7 @@ int es_link_latency(es_link *link, const es_argument *none, es_cbor_out *reply)
 static int write_input(const es_buffer *buffer, uint32_t offset,
                        const es_argument *data, es_cbor_out *reply)
 {
-    if (!data->found || data->value > buffer->size - offset) {
+    if (data->bytes == NULL || data->value > buffer->size - offset) {
         return ES_GROUP_RC + ES_LINK_BAD_FORMAT;
     }
     memcpy(buffer->data + offset, data->bytes, data->value);
@@ -186,15 +186,17 @@ int es_link_run(es_link *link, const es_argument *arguments, es_cbor_out *reply)
     if (link->stream.open) {
         return ES_GROUP_RC + ES_LINK_BUSY;
     }
-    if (!input->found && !output->found) {
+    if (input->bytes == NULL && output->bytes == NULL) {
         return run_once(link, arguments[4].value != 0, reply);
     }
-    if ((input->found ? es_input(session, input->value, &buffer)
-                      : es_output(session, output->value, &buffer)) != ES_OK ||
+    if ((input->bytes != NULL
+             ? es_input(session, input->value, &buffer)
+             : es_output(session, output->value, &buffer)) != ES_OK ||
         offset > buffer.size) {
         return ES_GROUP_RC + ES_LINK_BAD_FORMAT;
     }
-    return input->found ? write_input(&buffer, offset, &arguments[2], reply)
-                        : read_output(&buffer, offset,
-                                      link->config.buf_size - 64, reply);
+    return input->bytes != NULL
+               ? write_input(&buffer, offset, &arguments[2], reply)
+               : read_output(&buffer, offset, link->config.buf_size - 64,
+                             reply);
 }

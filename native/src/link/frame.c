@@ -7,7 +7,9 @@ enum {
     NEXT_2 = 0x14,
     NEWLINE = '\n',
     LINE_BYTES = 93, /* in one line: 124 characters, 127 with the rest of it */
-    LENGTH = 2,      /* bytes of length before the message of a line */
+    VERSION_2 = 8,   /* byte 0 of a message: this, and 0 or 2 (read, write) */
+    OPERATION = 2,
+    LENGTH = 2, /* bytes of length before the message of a line */
     HEADER = 8,
     FULL_GROUP = 0xFF,
     BAD_CHARACTER = 64
@@ -86,7 +88,7 @@ static bool put(es_link *link, uint8_t byte, uint8_t raw)
     uint32_t at = link->frame.have;
     uint8_t *rx = link->config.rx;
 
-    if ((at == 0 && (byte & ~0x0Au) != 0) ||
+    if ((at == 0 && (byte & ~OPERATION) != VERSION_2) ||
         ((at == 1 || at == 4) && byte != 0) || at == link->frame.need) {
         lose(link, raw);
         return false;

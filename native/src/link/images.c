@@ -55,7 +55,7 @@ int es_link_set_state(es_link *link, const es_argument *arguments,
     const es_argument *hash = &arguments[0], *confirm = &arguments[1];
     int rc;
 
-    if (hash->found ? hash->value != HASH : !confirm->value) {
+    if (hash->bytes != NULL ? hash->value != HASH : !confirm->value) {
         return ES_SMP_INVALID;
     }
     rc = (confirm->value ? images->confirm : images->test)(images->user,
@@ -70,7 +70,7 @@ static int begin(es_link *link, const es_argument *length,
     const es_link_images *images = link->config.images;
     int rc;
 
-    if (!length->found) {
+    if (length->bytes == NULL) {
         return ES_IMAGE_NO_LENGTH;
     }
     if (hash->value != HASH) {
@@ -109,7 +109,7 @@ int es_link_upload(es_link *link, const es_argument *arguments,
 {
     const es_argument *offset = &arguments[0];
     uint32_t done = 0;
-    int rc = offset->found ? ES_IMAGE_OK : ES_IMAGE_NO_OFFSET;
+    int rc = offset->bytes != NULL ? ES_IMAGE_OK : ES_IMAGE_NO_OFFSET;
     bool all = false;
 
     if (rc == ES_IMAGE_OK && offset->value == 0) {
@@ -133,8 +133,8 @@ int es_link_erase(es_link *link, const es_argument *slot, es_cbor_out *reply)
     }
     link->upload.open = false;
     es_cbor_put(reply, "");
-    return refused(
-        images->erase(images->user, slot->found ? (int32_t)slot->value : -1));
+    return refused(images->erase(
+        images->user, slot->bytes != NULL ? (int32_t)slot->value : -1));
 }
 
 int es_link_slots(es_link *link, const es_argument *none, es_cbor_out *reply)

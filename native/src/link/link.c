@@ -8,8 +8,7 @@
 enum {
     OP_WRITE = 2,
     OP_REPLY = 1,
-    VERSION = 0x18, /* bits of byte 0 */
-    CHECK = 7,      /* bytes of an entry `c` */
+    CHECK = 7, /* bytes of an entry `c` */
     RESET = 5
 };
 
@@ -175,7 +174,7 @@ static int run_command(es_link *link, uint32_t size, es_cbor_out *reply)
 {
     const uint8_t *rx = link->config.rx;
     const command *c = find_command(rx);
-    es_argument arguments[ES_LINK_ARGUMENTS] = {{.bytes = NULL}};
+    es_argument arguments[ES_LINK_ARGUMENTS] = {{NULL, 0}};
 
     if (c == NULL ||
         (c->group == ES_GROUP_IMAGE && link->config.images == NULL)) {
@@ -183,6 +182,9 @@ static int run_command(es_link *link, uint32_t size, es_cbor_out *reply)
     }
     if (c->needs & PLAN && link->config.session == NULL) {
         return ES_GROUP_RC + ES_LINK_NO_PLAN;
+    }
+    if (c->needs & CHECKED && !check_is_right(rx, size)) {
+        return ES_GROUP_RC + ES_LINK_BAD_CRC;
     }
     if (!es_cbor_read(rx + ES_SMP_HEADER, size - ES_SMP_HEADER, c->arguments,
                       arguments)) {
@@ -224,15 +226,13 @@ static void put_check(uint8_t *tx, es_cbor_out *reply)
     }
 }
 
-/* {"rc": n}, or in version 2 {"err": {"group": g, "rc": n}} for a group's. */
+/* {"rc": n}, or {"err": {"group": g, "rc": n}} for a group's. */
 static void put_error(uint8_t *tx, es_cbor_out *reply, uint32_t rc)
 {
     reply->at = tx + ES_SMP_HEADER;
     reply->full = false;
     if (rc < ES_GROUP_RC) {
         es_cbor_put(reply, "rc:x", rc);
-    } else if ((tx[0] & VERSION) == 0) {
-        es_cbor_put(reply, "rc:x", (uint32_t)ES_SMP_UNKNOWN);
     } else {
         es_cbor_put(reply, "err:m");
         es_cbor_put(reply, "group:x rc:x", (uint32_t)tx[5], rc - ES_GROUP_RC);

@@ -104,7 +104,7 @@ int es_link_open(es_link *link, const es_argument *arguments,
                  es_cbor_out *reply)
 {
     uint32_t sid =
-        arguments[0].found ? arguments[0].value : link->stream.id + 1;
+        arguments[0].bytes != NULL ? arguments[0].value : link->stream.id + 1;
     bool runs = arguments[1].value != 0;
     uint32_t record = RECORD, most;
     es_stream info;

@@ -156,10 +156,9 @@ static es_store_status commit(es_store *store, const es_store_state *state,
     body.state = *state;
     body.log_erases = store->log_erases;
     uint32_t index = store->used++;
-    store->fresh = !es_record_write(store->flash,
-                                    store->flash->log[store->sector] +
-                                        index * ES_RECORD_STRIDE,
-                                    &body);
+    store->fresh = !es_record_write(
+        store->flash,
+        store->flash->log[store->sector] + index * ES_RECORD_STRIDE, &body);
     if (!store->fresh) { /* go on in another sector */
         return ES_STORE_FLASH;
     }
@@ -184,8 +183,10 @@ es_store_status es_log_mount(es_store *store)
     if (store->gen == 0) {
         return ES_STORE_OK;
     }
-    store->keep = marked || !ES_RULE(6) ? (uint8_t)(1 << store->sector)
-                                        : sectors_to_keep(store);
+    store->keep = (uint8_t)(1 << store->sector);
+    if (!marked && ES_RULE(6)) {
+        store->keep = sectors_to_keep(store);
+    }
     /* R5: a record that may be gone the next time is written again before
      * anything acts on it. */
     return ES_RULE(5) && (!marked || follows)
