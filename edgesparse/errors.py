@@ -76,6 +76,10 @@ class NativeError(EdgeSparseError):
         super().__init__(f"{call}: {text}")
 
 
+class SourcesMissing(EdgeSparseError):
+    """The installed package lacks the C sources that a firmware is built from."""
+
+
 class WrongMachine(EdgeSparseError):
     """A plan cannot run on the backend asked for: no program for it, or one for another machine."""
 
@@ -104,6 +108,18 @@ class NpuTrapped(NpuRefused):
 
     exit_code = 1
     verb = "stopped"
+
+
+class ToolMissing(EdgeSparseError):
+    """A program that is not part of edgesparse is not installed; says which and how to get it."""
+
+
+class BuildFailed(EdgeSparseError):
+    """The firmware does not build with the compiler that is installed."""
+
+
+class DeviceFailed(EdgeSparseError):
+    """The emulator of a device does not start, or does not do as it is told."""
 
 
 class LinkError(EdgeSparseError):

@@ -12,7 +12,18 @@ import typer
 from typer.core import TyperGroup
 
 from edgesparse import __version__
-from edgesparse.cli import convert, demo, doctor, inspect, profile, run, score, stream, verify
+from edgesparse.cli import (
+    convert,
+    demo,
+    device,
+    doctor,
+    inspect,
+    profile,
+    run,
+    score,
+    stream,
+    verify,
+)
 from edgesparse.cli.console import fail, say
 from edgesparse.cli.remarks import refused
 from edgesparse.errors import EdgeSparseError, UnsupportedModel
@@ -78,6 +89,7 @@ app.command("stream")(stream.stream)
 app.command("verify")(verify.verify)
 app.command("score")(score.score)
 app.command("doctor")(doctor.doctor)
+app.add_typer(device.device, name="device")
 app.add_typer(demo.demo, name="demo")
 
 

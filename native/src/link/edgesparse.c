@@ -44,12 +44,13 @@ int es_link_info(es_link *link, const es_argument *none, es_cbor_out *reply)
     }
     es_cbor_put(reply,
                 "run:? plan:b v:x lay:x in:x out:x osz:x mhz:x ch:x hop:x "
-                "ring:x isa:s",
+                "ring:x tps:x isa:s",
                 (uint32_t)(session != NULL),
                 info.source_sha256 == NULL ? unknown : info.source_sha256,
                 (uint32_t)PLAN_HASH, (uint32_t)PROTOCOL, info.steps,
                 info.inputs, info.outputs, outputs, stream.rate_mhz,
-                stream.channels, stream.hop, link->config.ring_size, isa, size);
+                stream.channels, stream.hop, link->config.ring_size,
+                link->config.ticks_per_second, isa, size);
     return size > ISA ? ES_SMP_TOO_LONG : 0;
 }
 
@@ -70,6 +71,25 @@ int es_link_stats_read(es_link *link, const es_argument *none,
                 s->rx, s->tx, s->frames, s->crc, s->enc, s->too_long,
                 s->restart, s->dup, s->gap, s->overrun, s->infer, s->drop,
                 stream.overruns);
+    return 0;
+}
+
+int es_link_memory_read(es_link *link, const es_argument *none,
+                        es_cbor_out *reply)
+{
+    es_link_memory m;
+
+    (void)none;
+    if (link->config.memory == NULL) {
+        return ES_SMP_NOT_SUPPORTED;
+    }
+    memset(&m, 0, sizeof m);
+    link->config.memory(link->config.user, &m);
+    es_cbor_put(reply,
+                "stack:x stack_max:x arena:x arena_used:x static:x cause:x "
+                "pc:x",
+                m.stack, m.stack_max, m.arena, m.arena_used, m.fixed, m.cause,
+                m.pc);
     return 0;
 }
 

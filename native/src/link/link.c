@@ -143,6 +143,7 @@ static const command commands[] = {
      es_link_close},
     {ES_GROUP_EDGESPARSE, 9, WRITE | PLAN | CHECKED, "t:x off:x d:b o:x rst:?",
      es_link_run},
+    {ES_GROUP_EDGESPARSE, 10, 0, "", es_link_memory_read},
 };
 
 static const command *find_command(const uint8_t *header)

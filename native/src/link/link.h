@@ -42,7 +42,7 @@ typedef int es_command(es_link *link, const es_argument *arguments,
 es_command es_link_state, es_link_set_state, es_link_upload, es_link_erase,
     es_link_slots;
 es_command es_link_info, es_link_stats_read, es_link_self_test, es_link_profile,
-    es_link_latency, es_link_run;
+    es_link_latency, es_link_run, es_link_memory_read;
 es_command es_link_open, es_link_push, es_link_poll, es_link_close;
 
 /* Microseconds now, and count what has passed since. */

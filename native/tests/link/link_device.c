@@ -1,11 +1,13 @@
-/* A device that is a process: link_device [--lockstep] BUF_SIZE [PLAN]
+/* A device that is a process: link_device [--lockstep] [--store] BUF_SIZE
+ * [PLAN]
  *
- * The link over stdin and stdout, a plan store in RAM, a session of PLAN. A
- * reset starts the link and the session anew and keeps the store. With
- * --lockstep, each piece of input is a u16 and so many bytes, and is answered
- * by a u32 and so many bytes: a test then needs no clock to know that nothing
- * more will come. */
+ * The link over stdin and stdout, a plan store in RAM (with --store the real
+ * one, over flash in RAM), a session of PLAN. A reset starts the link and the
+ * session anew and keeps the store. With --lockstep, each piece of input is a
+ * u16 and so many bytes, and is answered by a u32 and so many bytes: a test
+ * then needs no clock to know that nothing more will come. */
 #include "edgesparse/link.h"
+#include "flash_images.h"
 #include "ram_images.h"
 
 #include <stdio.h>
@@ -20,6 +22,7 @@ typedef struct device {
     es_link link;
     es_link_config config;
     es_ram_images images;
+    es_flash_images flash;
     es_session session;
     es_plan plan;
     es_step_counter *counters;
@@ -138,6 +141,7 @@ static void feed(device *d, const uint8_t *bytes, size_t size)
         es_link_feed(&d->link, bytes[i]);
         if (d->restart) {
             es_ram_images_reset(&d->images);
+            es_flash_images_reset(&d->flash);
             start(d);
             return; /* what the UART holds is lost */
         }
@@ -176,13 +180,15 @@ static void serve(device *d, bool lockstep)
 int main(int count, char **words)
 {
     bool lockstep = count > 1 && strcmp(words[1], "--lockstep") == 0;
+    bool store =
+        count > 1 + lockstep && strcmp(words[1 + lockstep], "--store") == 0;
     device *d = calloc(1, sizeof *d);
     uint8_t *plan = NULL;
     uint32_t size = 0;
 
-    words += lockstep;
-    count -= lockstep;
-    check(count >= 2 && d != NULL, "[--lockstep] BUF_SIZE [PLAN]");
+    words += lockstep + store;
+    count -= lockstep + store;
+    check(count >= 2 && d != NULL, "[--lockstep] [--store] BUF_SIZE [PLAN]");
     d->config.buf_size = (uint32_t)strtoul(words[1], NULL, 10);
     /* Of exactly the promised size, so that a sanitizer sees one byte more. */
     d->config.rx = malloc(d->config.buf_size + ES_LINK_CHECK);
@@ -193,11 +199,12 @@ int main(int count, char **words)
     d->config.reset = reset;
     d->config.micros = micros;
     d->config.user = d;
-    d->config.images = &d->images.table;
+    d->config.images = store ? &d->flash.table : &d->images.table;
     if (count > 2) {
         size = load_plan(d, words[2], &plan);
     }
     es_ram_images_init(&d->images, plan, size);
+    es_flash_images_init(&d->flash, plan, size);
     start(d);
     serve(d, lockstep);
     return 0;
