@@ -147,7 +147,6 @@ typedef struct es_link {
     struct {
         uint8_t header[8];
         uint32_t crc, reply;
-        bool known;
     } last; /* the write that was done last */
     es_link_times times;
 } es_link;

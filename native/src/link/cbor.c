@@ -6,20 +6,15 @@
 
 enum { UINT, NEGATIVE, BYTES, TEXT, ARRAY, MAP, TAG, SIMPLE, MAJOR = 7 };
 enum { INDEFINITE = 31, BREAK = 0xFF, FALSE_INFO = 20, TRUE_INFO = 21 };
-enum { CAPITAL = 0x20 }; /* this bit is clear in one */
+enum { NEEDED = 8 }; /* this bit of an entry's type */
 
-/* Behind `key`, at its letter. */
-static const char *letter_of(const char *key)
+/* Behind `key`, at its type. */
+static const char *type_of(const char *key)
 {
-    while (*key != ':') {
+    while (*key >= ' ') {
         key++;
     }
-    return key + 1;
-}
-
-static const char *next_key(const char *letter)
-{
-    return letter + (letter[1] == ' ' ? 2 : 1);
+    return key;
 }
 
 /* ---- reading ---- */
@@ -79,26 +74,26 @@ static bool read_head(reader *r)
     }
 }
 
-/* The argument whose key has just been read, and its letter; NULL if nobody
+/* The argument whose key has just been read, and its type; NULL if nobody
  * wants it. */
-static es_argument *find(const reader *r, char *letter)
+static es_argument *find(const reader *r, char *type)
 {
     es_argument *argument = r->arguments;
 
     for (const char *key = r->wanted; *key != 0; argument++) {
-        const char *end = letter_of(key);
-        if ((uint32_t)(end - 1 - key) == r->value &&
+        const char *end = type_of(key);
+        if ((uint32_t)(end - key) == r->value &&
             memcmp(key, r->at, r->value) == 0) {
-            *letter = *end;
+            *type = *end;
             return argument->bytes != NULL ? NULL : argument;
         }
-        key = next_key(end);
+        key = end + 1;
     }
     return NULL;
 }
 
 /* The item whose head has just been read. */
-static bool take(const reader *r, char letter, es_argument *argument)
+static bool take(const reader *r, char type, es_argument *argument)
 {
     argument->bytes = r->at;
     argument->value = r->value;
@@ -108,17 +103,17 @@ static bool take(const reader *r, char letter, es_argument *argument)
             return false;
         }
     }
-    return r->major == (letter & MAJOR);
+    return r->major == (type & MAJOR);
 }
 
 /* Steps over an item and what is in it. Recursion ends at ES_CBOR_DEPTH. */
 static bool step_over(reader *r, uint32_t depth, es_argument *argument,
-                      char letter)
+                      char type)
 {
     uint32_t items;
     bool endless, map;
 
-    if (!read_head(r) || (argument != NULL && !take(r, letter, argument))) {
+    if (!read_head(r) || (argument != NULL && !take(r, type, argument))) {
         return false;
     }
     if (r->major != ARRAY && r->major != MAP) {
@@ -144,11 +139,11 @@ static bool step_over(reader *r, uint32_t depth, es_argument *argument,
                 return false;
             }
             if (depth == 0) {
-                argument = find(r, &letter);
+                argument = find(r, &type);
             }
             r->at += r->value;
         }
-        if (!step_over(r, depth + 1, argument, letter)) {
+        if (!step_over(r, depth + 1, argument, type)) {
             return false;
         }
     }
@@ -168,12 +163,12 @@ bool es_cbor_read(const uint8_t *bytes, uint32_t size, const char *wanted,
         return false;
     }
     while (*wanted != 0) {
-        const char *letter = letter_of(wanted);
-        if (!(*letter & CAPITAL) && arguments->bytes == NULL) {
+        const char *type = type_of(wanted);
+        if ((*type & NEEDED) != 0 && arguments->bytes == NULL) {
             return false;
         }
         arguments++;
-        wanted = next_key(letter);
+        wanted = type + 1;
     }
     return true;
 }
@@ -226,9 +221,9 @@ void es_cbor_put(es_cbor_out *out, const char *entries, ...)
     put_head(out, MAP, 0);
     va_start(values, entries);
     while (*entries != 0) {
-        const char *letter = letter_of(entries);
-        uint32_t major = *letter & MAJOR;
-        put_string(out, TEXT, entries, (uint32_t)(letter - 1 - entries));
+        const char *type = type_of(entries);
+        uint32_t major = *type & MAJOR;
+        put_string(out, TEXT, entries, (uint32_t)(type - entries));
         if (major == BYTES || major == TEXT) {
             const void *data = va_arg(values, const void *);
             put_string(out, major, data, va_arg(values, uint32_t));
@@ -239,7 +234,7 @@ void es_cbor_put(es_cbor_out *out, const char *entries, ...)
         if (!out->full) {
             ++*map;
         }
-        entries = next_key(letter);
+        entries = type + 1;
     }
     va_end(values);
 }

@@ -1,22 +1,25 @@
 /* The CBOR (RFC 8949) that SMP needs: one map with text keys, read where it
  * stands and written into a buffer.
  *
- * Entries are named as in "off:x data:B": key, colon, and a letter whose last
- * three bits are CBOR's major type; when reading, a capital must be there. */
+ * Entries are a string: each a key and a byte below 32, whose last three bits
+ * are CBOR's major type. */
 #ifndef ES_LINK_CBOR_H
 #define ES_LINK_CBOR_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/*  letter  entry                          when writing, from
- *    x X   number                         uint32_t
- *    b B   bytes                          const void *, uint32_t size; of NULL,
- *                                         room to be filled in
- *    s S   text                           the same
- *    ?     truth                          uint32_t
- *    l     array, its items come next     uint32_t items
- *    m     map, the next es_cbor_put      nothing */
+/* Written from: */
+#define ES_UINT(key)  key "\x10" /* uint32_t */
+#define ES_BYTES(key) key "\x12" /* const void *, uint32_t size; NULL: room */
+#define ES_TEXT(key)  key "\x13" /* the same */
+#define ES_ARRAY(key) key "\x14" /* uint32_t items, which come next */
+#define ES_MAP(key)   key "\x15" /* nothing; it is the next es_cbor_put */
+#define ES_BOOL(key)  key "\x17" /* uint32_t */
+/* Must be there. */
+#define ES_NEEDS_UINT(key)  key "\x18"
+#define ES_NEEDS_BYTES(key) key "\x1A"
+#define ES_NEEDS_TEXT(key)  key "\x1B"
 
 enum { ES_CBOR_DEPTH = 4 };
 

@@ -43,8 +43,10 @@ int es_link_info(es_link *link, const es_argument *none, es_cbor_out *reply)
         size++;
     }
     es_cbor_put(reply,
-                "run:? plan:b v:x lay:x in:x out:x osz:x mhz:x ch:x hop:x "
-                "ring:x tps:x isa:s",
+                ES_BOOL("run") ES_BYTES("plan") ES_UINT("v") ES_UINT("lay")
+                    ES_UINT("in") ES_UINT("out") ES_UINT("osz") ES_UINT("mhz")
+                        ES_UINT("ch") ES_UINT("hop") ES_UINT("ring")
+                            ES_UINT("tps") ES_TEXT("isa"),
                 (uint32_t)(session != NULL),
                 info.source_sha256 == NULL ? unknown : info.source_sha256,
                 (uint32_t)PLAN_HASH, (uint32_t)PROTOCOL, info.steps,
@@ -66,8 +68,10 @@ int es_link_stats_read(es_link *link, const es_argument *none,
         stream.overruns = 0;
     }
     es_cbor_put(reply,
-                "rx:x tx:x frames:x crc:x enc:x long:x restart:x dup:x gap:x "
-                "overrun:x infer:x drop:x late:x",
+                ES_UINT("rx") ES_UINT("tx") ES_UINT("frames") ES_UINT("crc")
+                    ES_UINT("enc") ES_UINT("long") ES_UINT("restart")
+                        ES_UINT("dup") ES_UINT("gap") ES_UINT("overrun")
+                            ES_UINT("infer") ES_UINT("drop") ES_UINT("late"),
                 s->rx, s->tx, s->frames, s->crc, s->enc, s->too_long,
                 s->restart, s->dup, s->gap, s->overrun, s->infer, s->drop,
                 stream.overruns);
@@ -86,8 +90,9 @@ int es_link_memory_read(es_link *link, const es_argument *none,
     memset(&m, 0, sizeof m);
     link->config.memory(link->config.user, &m);
     es_cbor_put(reply,
-                "stack:x stack_max:x arena:x arena_used:x static:x cause:x "
-                "pc:x",
+                ES_UINT("stack") ES_UINT("stack_max") ES_UINT("arena")
+                    ES_UINT("arena_used") ES_UINT("static") ES_UINT("cause")
+                        ES_UINT("pc"),
                 m.stack, m.stack_max, m.arena, m.arena_used, m.fixed, m.cause,
                 m.pc);
     return 0;
@@ -107,7 +112,8 @@ int es_link_self_test(es_link *link, const es_argument *none,
         return status == ES_ERR_SELF_TEST ? ES_GROUP_RC + ES_LINK_SELF_TEST
                                           : ES_SMP_NOT_SUPPORTED;
     }
-    es_cbor_put(reply, "ok:? us:x", (uint32_t)1, es_link_micros(link) - since);
+    es_cbor_put(reply, ES_BOOL("ok") ES_UINT("us"), (uint32_t)1,
+                es_link_micros(link) - since);
     return 0;
 }
 
@@ -129,8 +135,8 @@ int es_link_profile(es_link *link, const es_argument *first, es_cbor_out *reply)
         rows = info.steps - first->value;
     }
     /* Half a buffer of rows always fits. */
-    es_cbor_put(reply, "n:x l:x cyc:b", info.steps, first->value, NULL,
-                rows * PROFILE_ROW);
+    es_cbor_put(reply, ES_UINT("n") ES_UINT("l") ES_BYTES("cyc"), info.steps,
+                first->value, NULL, rows * PROFILE_ROW);
     row = reply->at - rows * PROFILE_ROW;
     counters += first->value;
     for (; rows > 0; rows--, counters++) {
@@ -145,7 +151,9 @@ int es_link_latency(es_link *link, const es_argument *none, es_cbor_out *reply)
     uint8_t *at;
 
     (void)none;
-    es_cbor_put(reply, "n:x mean:x max:x h:b", times->count,
+    es_cbor_put(reply,
+                ES_UINT("n") ES_UINT("mean") ES_UINT("max") ES_BYTES("h"),
+                times->count,
                 times->count == 0 ? 0 : (uint32_t)(times->sum / times->count),
                 times->max, NULL, (uint32_t)(4 * ES_LINK_BINS));
     at = reply->at - (size_t)4 * ES_LINK_BINS; /* it fits the least buffer */
@@ -165,7 +173,8 @@ static int write_input(const es_buffer *buffer, uint32_t offset,
         return ES_GROUP_RC + ES_LINK_BAD_FORMAT;
     }
     memcpy(buffer->data + offset, data->bytes, data->value);
-    es_cbor_put(reply, "off:x n:x", offset + data->value, buffer->size);
+    es_cbor_put(reply, ES_UINT("off") ES_UINT("n"), offset + data->value,
+                buffer->size);
     return 0;
 }
 
@@ -175,8 +184,8 @@ static int read_output(const es_buffer *buffer, uint32_t offset, uint32_t most,
 {
     uint32_t size = buffer->size - offset;
 
-    es_cbor_put(reply, "off:x n:x d:b", offset, buffer->size,
-                buffer->data + offset, size < most ? size : most);
+    es_cbor_put(reply, ES_UINT("off") ES_UINT("n") ES_BYTES("d"), offset,
+                buffer->size, buffer->data + offset, size < most ? size : most);
     return 0;
 }
 
@@ -192,7 +201,7 @@ static int run_once(es_link *link, bool reset, es_cbor_out *reply)
         link->stats.infer++;
         passed = es_link_timed(link, since);
     }
-    es_cbor_put(reply, "us:x", passed);
+    es_cbor_put(reply, ES_UINT("us"), passed);
     return 0;
 }
 

@@ -1,4 +1,5 @@
 #include "link/frame.h"
+#include "link/link.h"
 
 enum {
     FIRST_1 = 0x06, /* a line that begins a frame */
@@ -10,7 +11,6 @@ enum {
     VERSION_2 = 8,   /* byte 0 of a message: this, and 0 or 2 (read, write) */
     OPERATION = 2,
     LENGTH = 2, /* bytes of length before the message of a line */
-    HEADER = 8,
     FULL_GROUP = 0xFF,
     BAD_CHARACTER = 64
 };
@@ -63,14 +63,19 @@ static void begin_line(es_link *link)
     link->frame.state = TEXT;
 }
 
+static bool begins_line(uint8_t byte)
+{
+    return ES_LINK_CONSOLE && byte == FIRST_1;
+}
+
 /* Where `byte` leaves what is no frame: it may already belong to the next. */
 static void hunt(es_link *link, uint8_t byte)
 {
-    if (byte == FIRST_2 && link->frame.before == FIRST_1) {
+    if (byte == FIRST_2 && begins_line(link->frame.before)) {
         begin_frame(link);
         begin_line(link);
     } else {
-        link->frame.state = byte == 0 ? IDLE : byte == FIRST_1 ? FIRST : HUNT;
+        link->frame.state = byte == 0 ? IDLE : begins_line(byte) ? FIRST : HUNT;
     }
 }
 
@@ -97,7 +102,7 @@ static bool put(es_link *link, uint8_t byte, uint8_t raw)
     link->frame.have = at + 1;
     if (at == 3) {
         link->frame.need =
-            (uint32_t)(rx[2] << 8 | byte) + HEADER + ES_LINK_CHECK;
+            (uint32_t)(rx[2] << 8 | byte) + ES_SMP_HEADER + ES_LINK_CHECK;
         if (link->frame.need > limit(link)) {
             link->stats.too_long++;
             hunt(link, raw);
@@ -109,7 +114,8 @@ static bool put(es_link *link, uint8_t byte, uint8_t raw)
 
 static bool is_whole(const es_link *link)
 {
-    return link->frame.have >= HEADER && link->frame.have == link->frame.need;
+    return link->frame.have >= ES_SMP_HEADER &&
+           link->frame.have == link->frame.need;
 }
 
 /* ---- COBS ---- */
@@ -201,7 +207,7 @@ static void feed_start(es_link *link, uint8_t byte)
 
     if (byte == 0) {
         link->frame.state = IDLE;
-    } else if (byte == FIRST_1) {
+    } else if (begins_line(byte)) {
         link->stats.restart += inside;
         link->frame.state = FIRST;
     } else if (byte == NEXT_1 && inside) {
@@ -216,32 +222,36 @@ static void feed_start(es_link *link, uint8_t byte)
     }
 }
 
+/* The second byte of a line's start. */
+static void feed_second(es_link *link, uint8_t byte)
+{
+    bool first = link->frame.state == FIRST;
+
+    if (byte != (first ? FIRST_2 : NEXT_2)) {
+        lose(link, byte);
+        return;
+    }
+    if (first) {
+        begin_frame(link);
+    }
+    begin_line(link);
+}
+
 static es_framing feed(es_link *link, uint8_t byte)
 {
-    bool first = false;
+    uint32_t state = link->frame.state;
 
-    switch (link->frame.state) {
-    case COBS:
+    if (state == COBS) {
         return feed_cobs(link, byte);
-    case TEXT:
+    }
+    if (ES_LINK_CONSOLE && state == TEXT) {
         return feed_text(link, byte);
-    case FIRST:
-        first = true;
-        /* fall through */
-    case NEXT:
-        if (byte != (first ? FIRST_2 : NEXT_2)) {
-            lose(link, byte);
-            break;
-        }
-        if (first) {
-            begin_frame(link);
-        }
-        begin_line(link);
-        break;
-    case HUNT:
+    }
+    if (state == HUNT) {
         hunt(link, byte);
-        break;
-    default:
+    } else if (ES_LINK_CONSOLE && (state == FIRST || state == NEXT)) {
+        feed_second(link, byte);
+    } else {
         feed_start(link, byte);
     }
     return ES_FRAMING_NONE;
@@ -330,6 +340,9 @@ void es_frame_send(es_link *link, es_framing framing, uint32_t size)
 
     tx[size] = (uint8_t)(crc >> 8);
     tx[size + 1] = (uint8_t)crc;
-    (framing == ES_FRAMING_COBS ? send_cobs
-                                : send_console)(link, tx, size + ES_LINK_CHECK);
+    if (ES_LINK_CONSOLE && framing == ES_FRAMING_CONSOLE) {
+        send_console(link, tx, size + ES_LINK_CHECK);
+    } else {
+        send_cobs(link, tx, size + ES_LINK_CHECK);
+    }
 }

@@ -21,13 +21,13 @@ static void put_slot(es_cbor_out *reply, uint32_t number,
         text[--at] = (char)('0' + version % 10);
         version /= 10;
     } while (version != 0);
-    es_cbor_put(reply,
-                "slot:x version:s hash:b bootable:? pending:? confirmed:? "
-                "active:?",
-                number, text + at, (uint32_t)sizeof text - 1 - at, slot->hash,
-                (uint32_t)HASH, (uint32_t)slot->bootable,
-                (uint32_t)slot->pending, (uint32_t)slot->confirmed,
-                (uint32_t)slot->active);
+    es_cbor_put(
+        reply,
+        ES_UINT("slot") ES_TEXT("version") ES_BYTES("hash") ES_BOOL("bootable")
+            ES_BOOL("pending") ES_BOOL("confirmed") ES_BOOL("active"),
+        number, text + at, (uint32_t)sizeof text - 1 - at, slot->hash,
+        (uint32_t)HASH, (uint32_t)slot->bootable, (uint32_t)slot->pending,
+        (uint32_t)slot->confirmed, (uint32_t)slot->active);
 }
 
 int es_link_state(es_link *link, const es_argument *none, es_cbor_out *reply)
@@ -36,7 +36,7 @@ int es_link_state(es_link *link, const es_argument *none, es_cbor_out *reply)
     uint8_t *head;
 
     (void)none;
-    es_cbor_put(reply, "images:l", (uint32_t)0);
+    es_cbor_put(reply, ES_ARRAY("images"), (uint32_t)0);
     head = reply->at - 1;
     for (uint32_t i = 0; i < images->slots; i++) {
         es_link_slot slot;
@@ -120,7 +120,8 @@ int es_link_upload(es_link *link, const es_argument *arguments,
         all = !link->upload.open;
     }
     /* Without `match`, the format ends before it. */
-    es_cbor_put(reply, all ? "off:x match:?" : "off:x", done, (uint32_t)1);
+    es_cbor_put(reply, all ? ES_UINT("off") ES_BOOL("match") : ES_UINT("off"),
+                done, (uint32_t)1);
     return refused(rc);
 }
 
@@ -142,11 +143,13 @@ int es_link_slots(es_link *link, const es_argument *none, es_cbor_out *reply)
     const es_link_images *images = link->config.images;
 
     (void)none;
-    es_cbor_put(reply, "images:l", (uint32_t)1);
-    es_cbor_put(reply, "image:x max_image_size:x slots:l", (uint32_t)0,
-                images->slot_size, images->slots);
+    es_cbor_put(reply, ES_ARRAY("images"), (uint32_t)1);
+    es_cbor_put(reply,
+                ES_UINT("image") ES_UINT("max_image_size") ES_ARRAY("slots"),
+                (uint32_t)0, images->slot_size, images->slots);
     for (uint32_t i = 0; i < images->slots; i++) {
-        es_cbor_put(reply, "slot:x size:x", i, images->slot_size);
+        es_cbor_put(reply, ES_UINT("slot") ES_UINT("size"), i,
+                    images->slot_size);
     }
     return 0;
 }

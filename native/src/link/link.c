@@ -79,7 +79,7 @@ uint32_t es_link_timed(es_link *link, uint32_t since)
 static int echo(es_link *link, const es_argument *text, es_cbor_out *reply)
 {
     (void)link;
-    es_cbor_put(reply, "r:s", text->bytes, text->value);
+    es_cbor_put(reply, ES_TEXT("r"), text->bytes, text->value);
     return 0;
 }
 
@@ -98,8 +98,8 @@ static int parameters(es_link *link, const es_argument *none,
                       es_cbor_out *reply)
 {
     (void)none;
-    es_cbor_put(reply, "buf_size:x buf_count:x", link->config.buf_size,
-                (uint32_t)1);
+    es_cbor_put(reply, ES_UINT("buf_size") ES_UINT("buf_count"),
+                link->config.buf_size, (uint32_t)1);
     return 0;
 }
 
@@ -121,36 +121,45 @@ typedef struct command {
 } command;
 
 static const command commands[] = {
-    {ES_GROUP_OS, 0, EITHER, "d:S", echo},
+    {ES_GROUP_OS, 0, EITHER, ES_NEEDS_TEXT("d"), echo},
     {ES_GROUP_OS, RESET, WRITE, "", reset},
     {ES_GROUP_OS, 6, 0, "", parameters},
     {ES_GROUP_IMAGE, 0, 0, "", es_link_state},
-    {ES_GROUP_IMAGE, 0, WRITE, "hash:b confirm:?", es_link_set_state},
-    {ES_GROUP_IMAGE, 1, WRITE, "off:x data:B len:x sha:b", es_link_upload},
-    {ES_GROUP_IMAGE, 5, WRITE, "slot:x", es_link_erase},
+    {ES_GROUP_IMAGE, 0, WRITE, ES_BYTES("hash") ES_BOOL("confirm"),
+     es_link_set_state},
+    {ES_GROUP_IMAGE, 1, WRITE,
+     ES_UINT("off") ES_NEEDS_BYTES("data") ES_UINT("len") ES_BYTES("sha"),
+     es_link_upload},
+    {ES_GROUP_IMAGE, 5, WRITE, ES_UINT("slot"), es_link_erase},
     {ES_GROUP_IMAGE, 6, 0, "", es_link_slots},
     {ES_GROUP_EDGESPARSE, 0, 0, "", es_link_info},
-    {ES_GROUP_EDGESPARSE, 1, WRITE | PLAN, "sid:x runs:?", es_link_open},
-    {ES_GROUP_EDGESPARSE, 2, WRITE | PLAN | STREAM | CHECKED,
-     "sid:X ack:X i:X d:B end:?", es_link_push},
-    {ES_GROUP_EDGESPARSE, 3, WRITE | PLAN | STREAM | CHECKED, "sid:X ack:X",
-     es_link_poll},
     {ES_GROUP_EDGESPARSE, 4, 0, "", es_link_stats_read},
     {ES_GROUP_EDGESPARSE, 5, WRITE | PLAN, "", es_link_self_test},
-    {ES_GROUP_EDGESPARSE, 6, PLAN, "l:x", es_link_profile},
+    {ES_GROUP_EDGESPARSE, 6, PLAN, ES_UINT("l"), es_link_profile},
     {ES_GROUP_EDGESPARSE, 7, 0, "", es_link_latency},
-    {ES_GROUP_EDGESPARSE, 8, WRITE | PLAN | STREAM | CHECKED, "sid:X",
-     es_link_close},
-    {ES_GROUP_EDGESPARSE, 9, WRITE | PLAN | CHECKED, "t:x off:x d:b o:x rst:?",
+    {ES_GROUP_EDGESPARSE, 9, WRITE | PLAN | CHECKED,
+     ES_UINT("t") ES_UINT("off") ES_BYTES("d") ES_UINT("o") ES_BOOL("rst"),
      es_link_run},
     {ES_GROUP_EDGESPARSE, 10, 0, "", es_link_memory_read},
+#ifndef ES_LINK_WITHOUT_STREAMS
+    {ES_GROUP_EDGESPARSE, 1, WRITE | PLAN, ES_UINT("sid") ES_BOOL("runs"),
+     es_link_open},
+    {ES_GROUP_EDGESPARSE, 2, WRITE | PLAN | STREAM | CHECKED,
+     ES_NEEDS_UINT("sid") ES_NEEDS_UINT("ack") ES_NEEDS_UINT("i")
+         ES_NEEDS_BYTES("d") ES_BOOL("end"),
+     es_link_push},
+    {ES_GROUP_EDGESPARSE, 3, WRITE | PLAN | STREAM | CHECKED,
+     ES_NEEDS_UINT("sid") ES_NEEDS_UINT("ack"), es_link_poll},
+    {ES_GROUP_EDGESPARSE, 8, WRITE | PLAN | STREAM | CHECKED,
+     ES_NEEDS_UINT("sid"), es_link_close},
+#endif
 };
 
 static const command *find_command(const uint8_t *header)
 {
     for (uint32_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
         const command *c = &commands[i];
-        if (header[4] == 0 && c->group == header[5] && c->number == header[7] &&
+        if (c->group == header[5] && c->number == header[7] &&
             (c->needs & EITHER ||
              (c->needs & WRITE) == (header[0] & OP_WRITE))) {
             return c;
@@ -233,10 +242,11 @@ static void put_error(uint8_t *tx, es_cbor_out *reply, uint32_t rc)
     reply->at = tx + ES_SMP_HEADER;
     reply->full = false;
     if (rc < ES_GROUP_RC) {
-        es_cbor_put(reply, "rc:x", rc);
+        es_cbor_put(reply, ES_UINT("rc"), rc);
     } else {
-        es_cbor_put(reply, "err:m");
-        es_cbor_put(reply, "group:x rc:x", (uint32_t)tx[5], rc - ES_GROUP_RC);
+        es_cbor_put(reply, ES_MAP("err"));
+        es_cbor_put(reply, ES_UINT("group") ES_UINT("rc"), (uint32_t)tx[5],
+                    rc - ES_GROUP_RC);
     }
 }
 
@@ -268,7 +278,7 @@ static uint32_t answer(es_link *link, uint32_t size, int *rc)
  * repeated. */
 static bool seen_before(es_link *link, es_framing framing, uint32_t crc)
 {
-    if (!link->last.known || link->last.crc != crc ||
+    if (link->last.crc != crc ||
         memcmp(link->last.header, link->config.rx, ES_SMP_HEADER) != 0) {
         return false;
     }
@@ -276,7 +286,7 @@ static bool seen_before(es_link *link, es_framing framing, uint32_t crc)
     if (link->last.reply != 0) {
         es_frame_send(link, framing, link->last.reply);
     } else {
-        link->last.known = false;
+        link->last.header[0] = 0; /* as no request begins */
     }
     return true;
 }
@@ -294,7 +304,6 @@ static void take_message(es_link *link, es_framing framing, uint32_t size)
     length = answer(link, size, &rc);
     link->last.reply = 0;
     if (write) {
-        link->last.known = true;
         link->last.crc = crc;
         link->last.reply = length;
         memcpy(link->last.header, rx, ES_SMP_HEADER);

@@ -5,6 +5,13 @@
 #include "edgesparse/link.h"
 #include "link/cbor.h"
 
+/* What a firmware may leave out (CMake: ES_LINK_STREAMS, ES_LINK_CONSOLE). */
+#ifdef ES_LINK_WITHOUT_CONSOLE
+enum { ES_LINK_CONSOLE = 0 };
+#else
+enum { ES_LINK_CONSOLE = 1 };
+#endif
+
 enum { ES_SMP_HEADER = 8 };
 
 enum { ES_GROUP_OS = 0, ES_GROUP_IMAGE = 1, ES_GROUP_EDGESPARSE = 64 };

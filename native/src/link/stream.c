@@ -83,9 +83,12 @@ static void put_results(const es_link *link, es_cbor_out *reply)
     if (count > waiting(link)) {
         count = waiting(link);
     }
-    es_cbor_put(reply, "sid:x i:x r:x n:x e:? res:b", link->stream.id,
-                link->stream.next, link->stream.acked, link->stream.made,
-                (uint32_t)link->stream.ended, NULL, count * size);
+    es_cbor_put(reply,
+                ES_UINT("sid") ES_UINT("i") ES_UINT("r") ES_UINT("n")
+                    ES_BOOL("e") ES_BYTES("res"),
+                link->stream.id, link->stream.next, link->stream.acked,
+                link->stream.made, (uint32_t)link->stream.ended, NULL,
+                count * size);
     at = reply->at - count * size; /* OVERHEAD leaves room for the rest */
     for (uint32_t k = link->stream.acked; count > 0; count--, k++) {
         memcpy(at, slot_of(link, k), size);
@@ -128,7 +131,8 @@ int es_link_open(es_link *link, const es_argument *arguments,
     link->stream.record = record;
     link->stream.runs = runs;
     link->stream.open = true;
-    es_cbor_put(reply, "sid:x max:x rsz:x", sid, most, record);
+    es_cbor_put(reply, ES_UINT("sid") ES_UINT("max") ES_UINT("rsz"), sid, most,
+                record);
     return 0;
 }
 
