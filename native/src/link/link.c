@@ -98,6 +98,7 @@ static int parameters(es_link *link, const es_argument *none,
                       es_cbor_out *reply)
 {
     (void)none;
+    link->last.header[0] = 0; /* a client begins, perhaps with the same bytes */
     es_cbor_put(reply, ES_UINT("buf_size") ES_UINT("buf_count"),
                 link->config.buf_size, (uint32_t)1);
     return 0;
