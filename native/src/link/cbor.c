@@ -113,7 +113,8 @@ static bool step_over(reader *r, uint32_t depth, es_argument *argument,
     uint32_t items;
     bool endless, map;
 
-    if (!read_head(r) || (argument != NULL && !take(r, type, argument))) {
+    if (!read_head(r) || (depth == 0 && r->major != MAP) ||
+        (argument != NULL && !take(r, type, argument))) {
         return false;
     }
     if (r->major != ARRAY && r->major != MAP) {
@@ -158,8 +159,7 @@ bool es_cbor_read(const uint8_t *bytes, uint32_t size, const char *wanted,
                 .wanted = wanted,
                 .arguments = arguments};
 
-    if (size == 0 || *bytes >> 5 != MAP || !step_over(&r, 0, NULL, 0) ||
-        r.at != r.end) {
+    if (!step_over(&r, 0, NULL, 0) || r.at != r.end) {
         return false;
     }
     while (*wanted != 0) {

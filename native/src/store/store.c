@@ -76,8 +76,9 @@ es_store_status es_store_boot(es_store *store)
     if (d.writes) { /* R8: the try is spent before the plan runs */
         if (ES_RULE(8)) {
             status = es_log_append(store, &d.next);
+        } else {
+            store->state = d.next;
         }
-        store->state = status ? store->state : d.next;
     }
     if (status && d.run != store->state.confirmed) {
         d.run = store->state.confirmed;
