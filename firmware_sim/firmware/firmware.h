@@ -25,6 +25,8 @@ typedef enum es_cause {
 
 /* Of this start; pc: where the fault was, or where the watchdog struck. */
 es_cause es_cause_of_start(uint32_t *pc);
+/* Faults and hangs in a row: since the power came, or a reset was asked for. */
+uint32_t es_failures(void);
 /* First thing: read what the last run left behind. */
 void es_fault_start(void);
 __attribute__((noreturn)) void es_restart(es_cause cause, uint32_t pc);
@@ -45,6 +47,12 @@ void es_uart_send(const uint8_t *bytes, size_t size);
 void es_uart_drain(void);       /* until all is sent, a second at most */
 void es_uart_say(const char *); /* past the ring, when nothing else works */
 void es_uart_irq(void);         /* vector */
+
+/* ---- the clock of sessions (clock.c) ---- */
+
+/* Returns how much it runs up in a second. */
+uint32_t es_clock_start(void);
+uint32_t es_clock(void);
 
 /* ---- watchdog (watchdog.c) ---- */
 

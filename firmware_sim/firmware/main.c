@@ -2,7 +2,7 @@
 #include "board.h"
 #include "firmware.h"
 
-enum { BUFFER = 1024, RESULTS = 1024 };
+enum { BUFFER = 1024, RESULTS = 1024, FAILURES = 3 };
 #define QUIET (ES_TICKS / 10)
 
 static es_store store;
@@ -50,17 +50,17 @@ static void link_memory(void *user, es_link_memory *memory)
 static uint32_t session_ticks(void)
 {
     es_watchdog_feed();
-    return es_ticks();
+    return es_clock();
 }
 
 /* ---- start ---- */
 
-static void set_budget(void)
+static void set_budget(uint32_t per_second)
 {
     es_stream stream;
     if (es_stream_info(&session, &stream) == ES_OK && stream.rate_mhz != 0) {
         es_set_budget(&session, (uint32_t)((uint64_t)stream.hop * 1000 *
-                                           ES_TICKS / stream.rate_mhz));
+                                           per_second / stream.rate_mhz));
     }
 }
 
@@ -73,7 +73,10 @@ static bool start_plan(es_link_config *config)
     es_step_counter *counters;
     es_info info;
 
-    if (es_store_running(&store, &bytes, &size) != ES_STORE_OK ||
+    /* A plan that takes the device down again and again must not keep the link
+     * from bringing another one. */
+    if (es_failures() >= FAILURES ||
+        es_store_running(&store, &bytes, &size) != ES_STORE_OK ||
         es_plan_open(&plan, bytes, size, NULL) != ES_OK ||
         es_plan_info(&plan, &info) != ES_OK ||
         es_plan_ram(&info) > arena_size ||
@@ -88,46 +91,11 @@ static bool start_plan(es_link_config *config)
     }
     es_set_counters(&session, counters);
     es_set_clock(&session, session_ticks);
-    set_budget();
+    set_budget(config->ticks_per_second);
     config->session = &session;
     config->counters = counters;
     return true;
 }
-
-#if defined(ES_TEST_TRIAL) /* images of the tests: a plan on trial is bad */
-static inline void hang(void)
-{
-    for (;;) {
-    }
-}
-
-static inline void fault(void)
-{
-    *(volatile int *)0xF0000000u = 1;
-}
-
-static inline uint32_t deeper(uint32_t levels)
-{
-    volatile uint32_t here[64] = {levels};
-    return levels == 0 ? 0 : deeper(levels - 1) + here[0];
-}
-
-static inline void overflow(void)
-{
-    (void)deeper(1 << 20);
-}
-
-static void misbehave(void)
-{
-    if (es_store_state_of(&store)->phase == ES_STORE_TRIAL_RUNNING) {
-        ES_TEST_TRIAL();
-    }
-}
-#else
-static void misbehave(void)
-{
-}
-#endif
 
 static void start(void)
 {
@@ -141,7 +109,7 @@ static void start(void)
         .reset = link_reset,
         .micros = link_micros,
         .memory = link_memory,
-        .ticks_per_second = ES_TICKS,
+        .ticks_per_second = es_clock_start(),
         .images = &images,
 #if defined(ES_BUILD_MVE)
         .isa = "mve",
@@ -161,7 +129,6 @@ static void start(void)
     if (es_link_init(&link, &config) != ES_OK) {
         es_restart(ES_CAUSE_FAULT, 0);
     }
-    misbehave();
 }
 
 /* ---- for ever ---- */
