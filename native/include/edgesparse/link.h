@@ -140,10 +140,7 @@ typedef struct es_link {
     } stream;
     es_link_config config;
     es_link_stats stats;
-    struct {
-        uint32_t size;
-        bool open;
-    } upload;
+    uint32_t upload; /* bytes announced; 0: no upload */
     struct {
         uint8_t header[8];
         uint32_t crc, reply;

@@ -14,9 +14,10 @@ static void put_slot(es_cbor_out *reply, uint32_t number,
                      const es_link_slot *slot)
 {
     /* Version n is "n.0.0": plans have one number, SMP wants three. */
-    char text[] = "xxxxxxxxxx.0.0";
+    char text[10 + 4];
     uint32_t at = 10, version = slot->version;
 
+    memcpy(text + at, ".0.0", 4);
     do {
         text[--at] = (char)('0' + version % 10);
         version /= 10;
@@ -25,7 +26,7 @@ static void put_slot(es_cbor_out *reply, uint32_t number,
         reply,
         ES_UINT("slot") ES_TEXT("version") ES_BYTES("hash") ES_BOOL("bootable")
             ES_BOOL("pending") ES_BOOL("confirmed") ES_BOOL("active"),
-        number, text + at, (uint32_t)sizeof text - 1 - at, slot->hash,
+        number, text + at, (uint32_t)sizeof text - at, slot->hash,
         (uint32_t)HASH, (uint32_t)slot->bootable, (uint32_t)slot->pending,
         (uint32_t)slot->confirmed, (uint32_t)slot->active);
 }
@@ -77,8 +78,7 @@ static int begin(es_link *link, const es_argument *length,
         return ES_IMAGE_HASH;
     }
     rc = images->begin(images->user, length->value, hash->bytes);
-    link->upload.open = rc == ES_IMAGE_OK;
-    link->upload.size = length->value;
+    link->upload = rc == ES_IMAGE_OK ? length->value : 0;
     return rc;
 }
 
@@ -92,13 +92,13 @@ static int write_piece(es_link *link, uint32_t offset, const es_argument *data,
 
     *done = images->offset(images->user);
     if (offset == *done) {
-        rc = data->value > link->upload.size - offset
+        rc = data->value > link->upload - offset
                  ? ES_IMAGE_OVERRUN
                  : images->write(images->user, data->bytes, data->value);
         *done += data->value;
     }
-    if (rc != ES_IMAGE_OK || *done == link->upload.size) {
-        link->upload.open = false;
+    if (rc != ES_IMAGE_OK || *done == link->upload) {
+        link->upload = 0;
         rc = rc != ES_IMAGE_OK ? rc : images->finish(images->user);
     }
     return rc;
@@ -115,9 +115,9 @@ int es_link_upload(es_link *link, const es_argument *arguments,
     if (rc == ES_IMAGE_OK && offset->value == 0) {
         rc = begin(link, &arguments[2], &arguments[3]);
     }
-    if (rc == ES_IMAGE_OK && link->upload.open) {
+    if (rc == ES_IMAGE_OK && link->upload != 0) {
         rc = write_piece(link, offset->value, &arguments[1], &done);
-        all = !link->upload.open;
+        all = link->upload == 0;
     }
     /* Without `match`, the format ends before it. */
     es_cbor_put(reply, all ? ES_UINT("off") ES_BOOL("match") : ES_UINT("off"),
@@ -132,7 +132,7 @@ int es_link_erase(es_link *link, const es_argument *slot, es_cbor_out *reply)
     if (slot->value >= images->slots) {
         return ES_SMP_INVALID;
     }
-    link->upload.open = false;
+    link->upload = 0;
     es_cbor_put(reply, "");
     return refused(images->erase(
         images->user, slot->bytes != NULL ? (int32_t)slot->value : -1));

@@ -62,16 +62,18 @@ uint32_t es_link_micros(const es_link *link)
 
 uint32_t es_link_timed(es_link *link, uint32_t since)
 {
+    es_link_times *times = &link->times;
     uint32_t passed = es_link_micros(link) - since, bin = 0;
 
-    while (bin < ES_LINK_BINS - 1 && passed >> (bin + 1) != 0) {
+    for (uint32_t rest = passed; rest > 1 && bin < ES_LINK_BINS - 1;
+         rest >>= 1) {
         bin++;
     }
-    link->times.count++;
-    link->times.sum += passed;
-    link->times.bins[bin]++;
-    if (passed > link->times.max) {
-        link->times.max = passed;
+    times->bins[bin]++;
+    times->count++;
+    times->sum += passed;
+    if (passed > times->max) {
+        times->max = passed;
     }
     return passed;
 }

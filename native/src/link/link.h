@@ -42,7 +42,7 @@ enum { ES_LINK_ARGUMENTS = 5 }; /* of a request, at most */
 /* A command: finds its arguments in the order in which link.c names them,
  * writes its reply's map and returns 0, or returns what it refuses with: an SMP
  * code, or ES_GROUP_RC + the code of its group. */
-enum { ES_GROUP_RC = 0x100 };
+enum { ES_GROUP_RC = 128 };
 typedef int es_command(es_link *link, const es_argument *arguments,
                        es_cbor_out *reply);
 

@@ -120,6 +120,21 @@ static void confirm(es_store_decision *d)
     }
 }
 
+static void raise_minimum(es_store_decision *d, uint32_t version)
+{
+    if (version < d->next.min_version) {
+        d->status = ES_STORE_OLDER;
+        return;
+    }
+    if (d->next.phase == ES_STORE_TRIAL_REQUESTED &&
+        d->next.slot[d->next.trial].version < version) {
+        cancel(d, ES_STORE_WHY_MINIMUM);
+    }
+    d->writes |= version != d->next.min_version;
+    d->next.min_version = version;
+    d->next.why = ES_STORE_WHY_MINIMUM;
+}
+
 void es_store_decide(const es_store_state *now, es_store_event event,
                      uint32_t argument, es_store_decision *d)
 {
@@ -151,6 +166,9 @@ void es_store_decide(const es_store_state *now, es_store_event event,
         break;
     case ES_STORE_CONFIRM:
         confirm(d);
+        break;
+    case ES_STORE_MINIMUM:
+        raise_minimum(d, argument);
         break;
     case ES_STORE_EVENTS:
     default:

@@ -153,30 +153,22 @@ es_store_status es_store_confirm(es_store *store, const uint8_t *sha)
     return settle(store, &d);
 }
 
-es_store_status es_store_revert(es_store *store)
+static es_store_status perform(es_store *store, es_store_event event,
+                               uint32_t argument)
 {
     es_store_decision d;
-    es_store_decide(&store->state, ES_STORE_REVERT, 0, &d);
+    es_store_decide(&store->state, event, argument, &d);
     return settle(store, &d);
+}
+
+es_store_status es_store_revert(es_store *store)
+{
+    return perform(store, ES_STORE_REVERT, 0);
 }
 
 es_store_status es_store_set_minimum(es_store *store, uint32_t version)
 {
-    es_store_decision d;
-    if (version < store->state.min_version) {
-        return ES_STORE_OLDER;
-    }
-    d.status = ES_STORE_OK;
-    d.writes = false;
-    d.next = store->state;
-    if (d.next.phase == ES_STORE_TRIAL_REQUESTED &&
-        d.next.slot[d.next.trial].version < version) {
-        es_store_decide(&store->state, ES_STORE_REVERT, 0, &d);
-    }
-    d.writes |= version != d.next.min_version;
-    d.next.min_version = version;
-    d.next.why = ES_STORE_WHY_MINIMUM;
-    return settle(store, &d);
+    return perform(store, ES_STORE_MINIMUM, version);
 }
 
 es_store_slot es_store_slot_of(const es_store *store, uint32_t slot)
