@@ -212,7 +212,7 @@ int es_link_run(es_link *link, const es_argument *arguments, es_cbor_out *reply)
     uint32_t offset = arguments[1].value;
     es_buffer buffer;
 
-    if (link->stream.open) {
+    if (ES_LINK_STREAMS && link->stream.open) {
         return ES_GROUP_RC + ES_LINK_BUSY;
     }
     if (input->bytes == NULL && output->bytes == NULL) {

@@ -38,7 +38,7 @@ uint16_t es_crc16(const uint8_t *bytes, uint32_t size)
     return (uint16_t)crc;
 }
 
-void es_frame_reset(es_link *link)
+void es_link_idle(es_link *link)
 {
     link->frame.state = IDLE;
     link->frame.have = 0;

@@ -44,11 +44,6 @@ uint8_t *es_put_u64(uint8_t *at, uint64_t value)
     return es_put_u32(es_put_u32(at, (uint32_t)value), (uint32_t)(value >> 32));
 }
 
-void es_link_idle(es_link *link)
-{
-    es_frame_reset(link);
-}
-
 void es_link_overrun(es_link *link)
 {
     link->stats.overrun++;
@@ -112,11 +107,11 @@ static int parameters(es_link *link, const es_argument *none,
 
 /* What has to be before a command is done. */
 enum {
-    EITHER = 1,  /* it is read or written, all the same */
-    WRITE = 2,   /* it is written */
-    PLAN = 4,    /* a plan runs */
-    CHECKED = 8, /* the request has a right CRC-32, `c` */
-    STREAM = 16  /* argument 0 is the id of the open stream */
+    EITHER = 1,                   /* it is read or written, all the same */
+    WRITE = 2,                    /* it is written */
+    PLAN = 4,                     /* a plan runs */
+    CHECKED = 8,                  /* the request has a right CRC-32, `c` */
+    STREAM = 16 * ES_LINK_STREAMS /* argument 0 is the id of the open stream */
 };
 
 typedef struct command {

@@ -11,6 +11,11 @@ enum { ES_LINK_CONSOLE = 0 };
 #else
 enum { ES_LINK_CONSOLE = 1 };
 #endif
+#ifdef ES_LINK_WITHOUT_STREAMS
+enum { ES_LINK_STREAMS = 0 };
+#else
+enum { ES_LINK_STREAMS = 1 };
+#endif
 
 enum { ES_SMP_HEADER = 8 };
 
