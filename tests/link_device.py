@@ -31,12 +31,13 @@ NO_WAIT = Patience(wait=0.0, tries=40)
 
 
 @cache
-def program() -> Path:
-    """native/tests/link/link_device.c, built; with sanitizers where the build has them."""
+def program(*options: str) -> Path:
+    """native/tests/link/link_device.c, built with sanitizers and these options of CMake."""
     require("cmake")
-    folder = ROOT / "build" / "link-device"
-    with only_one("link-device"):
-        run("cmake", "-S", ROOT, "-B", folder, "-G", "Ninja", "-DES_SANITIZE=ON")
+    name = "-".join(("link-device", *(option.strip("-D=").lower() for option in options)))
+    folder = ROOT / "build" / name
+    with only_one(name):
+        run("cmake", "-S", ROOT, "-B", folder, "-G", "Ninja", "-DES_SANITIZE=ON", *options)
         run("cmake", "--build", folder, "--target", "link_device")
     return folder / "native" / "tests" / "link_device"
 
@@ -66,10 +67,11 @@ class LockstepPort:
     def __init__(
         self, buffer: int, plan: Path | None = None, there: Faults = Faults(),
         back: Faults = Faults(), seed: int = 0, store: bool = False,
+        options: tuple[str, ...] = (),
     ) -> None:
-        """store: the real plan store, not the one in RAM."""
+        """store: the real plan store, not the one in RAM. options: of CMake, for the device."""
         self.process = subprocess.Popen(
-            [program(), "--lockstep", *device_arguments(buffer, plan, store)],
+            [program(*options), "--lockstep", *device_arguments(buffer, plan, store)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
         self.timeout: float | None = None
         self.there, self.back = there, back

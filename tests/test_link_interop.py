@@ -101,6 +101,44 @@ def test_a_trial_without_confirm_is_over_after_a_reset(
 
 
 @transports
+def test_the_real_store_reverts_to_the_confirmed_plan(transport: Callable[[], Any]) -> None:
+    """Upload, resume, test, reset, confirm; then another plan that nobody confirms."""
+    from smpclient.requests.image_management import ImageStatesRead, ImageStatesWrite
+    from smpclient.requests.os_management import ResetWrite
+
+    other = PLAN[::-1]
+
+    async def revert(name: str) -> None:
+        async with smpclient.SMPClient(transport(), name) as client:
+            async def states() -> list[tuple[bytes, bool, bool, bool]]:
+                images = (await client.request(ImageStatesRead())).images
+                return [(i.hash, i.pending, i.confirmed, i.active) for i in images]
+
+            async def try_out(plan: bytes) -> None:
+                async for sent in client.upload(plan):
+                    if sent > 9_000:
+                        break
+                offsets = [sent async for sent in client.upload(plan)]
+                assert offsets[0] >= 9_000
+                sha = hashlib.sha256(plan).digest()
+                await client.request(ImageStatesWrite(hash=sha, confirm=False))
+                assert (sha, True, False, False) in await states()
+                await client.request(ResetWrite())
+
+            await try_out(PLAN)
+            await client.request(ImageStatesWrite(confirm=True))
+            assert await states() == [(SHA, False, True, True)]
+            await try_out(other)
+            theirs = hashlib.sha256(other).digest()
+            assert await states() == [(SHA, False, True, False), (theirs, False, False, True)]
+            await client.request(ResetWrite())
+            assert await states() == [(SHA, False, True, True), (theirs, False, False, False)]
+
+    with on_a_pty(store=True) as name:
+        asyncio.run(revert(name))
+
+
+@transports
 def test_it_drives_the_firmware_on_an_emulated_board(transport: Callable[[], Any]) -> None:
     require("arm")
     require("qemu")

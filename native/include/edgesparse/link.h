@@ -129,25 +129,22 @@ typedef struct es_link_times {
 
 /* Content private, size public. */
 typedef struct es_link {
-    es_link_config config;
-    es_link_stats stats;
+    /* What is used most comes first: short offsets are short instructions. */
     struct {
+        uint8_t state, before, code, left, quad, padding, skip;
         uint32_t have, need, bits;
-        uint8_t state, before, code, left, quad, padding, prefix;
     } frame;
     struct {
-        uint32_t crc, size, reply;
-        uint8_t header[8];
-        bool known;
-    } last; /* the write that was done last */
-    struct {
-        uint32_t size;
-        bool open;
-    } upload;
-    struct {
-        uint32_t id, next, made, acked, record;
         bool open, runs, ended;
+        uint32_t id, next, made, acked, record;
     } stream;
+    es_link_config config;
+    es_link_stats stats;
+    uint32_t upload; /* bytes announced; 0: no upload */
+    struct {
+        uint8_t header[8];
+        uint32_t crc, reply;
+    } last; /* the write that was done last */
     es_link_times times;
 } es_link;
 

@@ -107,16 +107,17 @@ static int erase(void *user, int32_t number)
 
 es_link_images es_link_store_images(es_store *store)
 {
-    es_link_images images = {.slots = 2,
-                             .slot_size = store->flash->slot_size,
-                             .slot = slot,
-                             .begin = begin,
-                             .offset = offset,
-                             .write = write,
-                             .finish = finish,
-                             .test = test,
-                             .confirm = confirm,
-                             .erase = erase,
-                             .user = store};
+    static const es_link_images functions = {.slots = 2,
+                                             .slot = slot,
+                                             .begin = begin,
+                                             .offset = offset,
+                                             .write = write,
+                                             .finish = finish,
+                                             .test = test,
+                                             .confirm = confirm,
+                                             .erase = erase};
+    es_link_images images = functions;
+    images.slot_size = store->flash->slot_size;
+    images.user = store;
     return images;
 }
