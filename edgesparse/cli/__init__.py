@@ -12,7 +12,18 @@ import typer
 from typer.core import TyperGroup
 
 from edgesparse import __version__
-from edgesparse.cli import convert, demo, doctor, inspect, profile, run, score, stream, verify
+from edgesparse.cli import (
+    convert,
+    demo,
+    deploy,
+    doctor,
+    inspect,
+    profile,
+    run,
+    score,
+    stream,
+    verify,
+)
 from edgesparse.cli.console import fail, say
 from edgesparse.cli.remarks import refused
 from edgesparse.errors import EdgeSparseError, UnsupportedModel
@@ -75,6 +86,7 @@ app.command("inspect")(inspect.inspect)
 app.command("run")(run.run)
 app.command("profile")(profile.profile)
 app.command("stream")(stream.stream)
+app.command("deploy")(deploy.deploy)
 app.command("verify")(verify.verify)
 app.command("score")(score.score)
 app.command("doctor")(doctor.doctor)

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from edgesparse.cli.console import Cell, emit_line, say, shape, stdout, table
+from edgesparse.cli.console import INTERRUPTED, Cell, emit_line, say, shape, stdout, table
 from edgesparse.cli.files import check_writable, open_plan
 from edgesparse.cli.stream_source import Feed, coding, open_feed
 from edgesparse.cli.stream_view import LiveView, styled
@@ -37,7 +37,6 @@ from edgesparse.streaming.replay import (
 from edgesparse.streaming.samples import plan_input
 from edgesparse.wording import counted
 
-INTERRUPTED = 130
 LARGEST = 1e9
 SHORTEST_S = 1e-9
 """A tick of the clock of runs; no time at all would mean no budget."""

@@ -1,0 +1,38 @@
+"""Options of the commands that talk to a device, and how its plans are named."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from edgesparse.link.client import Link, open_link
+from edgesparse.link.images import Image
+
+PORT_HELP = "Serial port of the device, a pty, or socket://host:port."
+Baud = Annotated[int, typer.Option(min=1, help="Of a real serial port.")]
+BAUD = 115200
+SHOWN = 12
+"""Digits of a SHA-256; edgesparse inspect and the device's list have the whole."""
+
+
+def opened(port: str, baud: int) -> Link:
+    """Raises LinkLost, LinkTimeout when no device answers."""
+    return open_link(port, baud=baud)
+
+
+def hash_text(digest: bytes) -> str:
+    return digest.hex()[:SHOWN]
+
+
+def image_text(image: Image) -> str:
+    """ "slot 1, plan 3f2a..., runs, confirmed"."""
+    flags = [text for text, is_so in (
+        ("runs", image.active), ("confirmed", image.confirmed), ("tried at the next reset",
+                                                                 image.pending)) if is_so]
+    return ", ".join([f"slot {image.slot}", f"plan {hash_text(image.hash)}", *flags])
+
+
+def image_json(image: Image) -> dict[str, Any]:
+    return {"slot": image.slot, "sha256": image.hash.hex(), "version": image.version,
+            "active": image.active, "confirmed": image.confirmed, "pending": image.pending}
