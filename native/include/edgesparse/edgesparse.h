@@ -74,6 +74,8 @@ typedef struct es_info {
     uint32_t outputs;
     uint32_t config;              /* configuration id of the target; 0: none */
     const uint8_t *source_sha256; /* [32] of the model file; NULL: unknown */
+    uint32_t rate_mhz; /* of a stream's samples, millihertz; 0: unknown or no
+                          stream */
 } es_info;
 
 /* Returns ES_OK or ES_ERR_ARG. */

@@ -76,6 +76,16 @@ typedef struct es_link_images {
     void *user;
 } es_link_images;
 
+/* RAM, in bytes, and why the firmware started last. */
+typedef struct es_link_memory {
+    uint32_t stack, stack_max;  /* all, and the most there was in use */
+    uint32_t arena, arena_used; /* all, and what the plan takes */
+    uint32_t fixed;             /* of variables and buffers */
+    uint32_t cause; /* 0 power or a button, 1 by command, 2 a fault, 3 the
+                       watchdog */
+    uint32_t pc;    /* 2, 3: where it was */
+} es_link_memory;
+
 typedef struct es_link_config {
     uint8_t *rx, *tx;   /* [buf_size + ES_LINK_CHECK] each; rx on an even
                            address */
@@ -83,9 +93,11 @@ typedef struct es_link_config {
     uint8_t *ring;      /* [ring_size] results wait here until acknowledged */
     uint32_t ring_size; /* 0: no streams */
     void (*send)(void *user, const uint8_t *bytes, size_t size);
-    void (*reset)(void *user);       /* after the reply; NULL: refused */
-    uint32_t (*micros)(void *user);  /* free running; NULL: times are 0 */
-    void *user;                      /* given to the three above */
+    void (*reset)(void *user);      /* after the reply; NULL: refused */
+    uint32_t (*micros)(void *user); /* free running; NULL: times are 0 */
+    void (*memory)(void *user, es_link_memory *memory); /* NULL: refused */
+    void *user;                      /* given to the four above */
+    uint32_t ticks_per_second;       /* of the session's clock; 0: unknown */
     const es_link_images *images;    /* NULL: no plan store */
     es_session *session;             /* of the plan that runs; NULL: none */
     const es_step_counter *counters; /* of that session; NULL: no profile */
@@ -138,6 +150,11 @@ typedef struct es_link {
     } stream;
     es_link_times times;
 } es_link;
+
+/* The plan store (store.h) as `images`: a trial has one start before it is
+ * reverted. `store` has been mounted and must outlive the link. */
+struct es_store;
+es_link_images es_link_store_images(struct es_store *store);
 
 /* Returns ES_OK or ES_ERR_ARG. What the pointers of `config` name must stay;
  * `config` itself is copied. */

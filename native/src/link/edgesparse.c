@@ -15,6 +15,7 @@ enum {
     LATENCY,
     CLOSE,
     RUN,
+    MEMORY,
     STATS_OF_LINK = sizeof(es_link_stats) / sizeof(uint32_t),
     PROTOCOL = 1,    /* version of this group */
     PLAN_HASH = 8,   /* bytes of the model's SHA-256 that are shown */
@@ -47,18 +48,18 @@ int es_link_info(es_link *link, const es_request *request, es_cbor_out *reply)
          (es_stream_info(session, &stream) != ES_OK && stream.hop != 0))) {
         return ES_SMP_UNKNOWN;
     }
-    es_cbor_put_map(reply, 13);
+    es_cbor_put_map(reply, 14);
     es_cbor_put_bool(reply, "run", session != NULL);
     es_cbor_put_bytes(reply, "plan",
                       info.source_sha256 == NULL ? unknown : info.source_sha256,
                       PLAN_HASH);
     es_cbor_put_uints(
-        reply, "v\0lay\0in\0out\0osz\0mhz\0ch\0hop\0ring\0",
+        reply, "v\0lay\0in\0out\0osz\0mhz\0ch\0hop\0ring\0tps\0",
         (const uint32_t[]){
             PROTOCOL, info.steps, info.inputs, info.outputs,
             session == NULL ? 0 : total_outputs(session, info.outputs),
             stream.rate_mhz, stream.channels, stream.hop,
-            link->config.ring_size});
+            link->config.ring_size, link->config.ticks_per_second});
     (void)es_cbor_put_string(reply, "isa");
     (void)es_cbor_put_string(reply, isa);
     return 0;
@@ -82,6 +83,26 @@ int es_link_stats_read(es_link *link, const es_request *request,
                       "rx\0tx\0frames\0crc\0enc\0long\0restart\0dup\0gap\0"
                       "overrun\0infer\0drop\0late\0",
                       values);
+    return 0;
+}
+
+int es_link_memory_read(es_link *link, const es_request *request,
+                        es_cbor_out *reply)
+{
+    es_link_memory memory;
+
+    (void)request;
+    if (link->config.memory == NULL) {
+        return ES_SMP_NOT_SUPPORTED;
+    }
+    memset(&memory, 0, sizeof memory);
+    link->config.memory(link->config.user, &memory);
+    es_cbor_put_map(reply, 8);
+    es_cbor_put_uints(
+        reply, "stack\0stack_max\0arena\0arena_used\0static\0cause\0pc\0",
+        (const uint32_t[]){memory.stack, memory.stack_max, memory.arena,
+                           memory.arena_used, memory.fixed, memory.cause,
+                           memory.pc});
     return 0;
 }
 
@@ -267,6 +288,7 @@ int es_link_edgesparse(es_link *link, const es_request *request,
         {LATENCY, false, false, es_link_latency},
         {CLOSE, true, true, es_link_close},
         {RUN, true, true, es_link_run},
+        {MEMORY, false, false, es_link_memory_read},
     };
 
     for (uint32_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {

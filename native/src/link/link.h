@@ -48,7 +48,7 @@ es_command es_link_os, es_link_image, es_link_edgesparse;
 
 /* Group 64 by topic. */
 es_command es_link_info, es_link_self_test, es_link_profile, es_link_latency,
-    es_link_stats_read, es_link_run;
+    es_link_stats_read, es_link_run, es_link_memory_read;
 es_command es_link_open, es_link_push, es_link_poll, es_link_close;
 
 /* Microseconds now, and count what has passed since. */

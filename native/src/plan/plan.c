@@ -1,4 +1,5 @@
 #include "plan/check.h"
+#include "stream/stream.h"
 
 /* I-6. An older core meets a newer plan here, or at the trailer. */
 static bool format_is_known(es_check *check)
@@ -36,6 +37,7 @@ es_status es_plan_open(es_plan *plan, const void *bytes, size_t size,
 es_status es_plan_info(const es_plan *plan, es_info *info)
 {
     es_root root;
+    es_stream_table stream;
     if (plan == NULL || info == NULL) {
         return ES_ERR_ARG;
     }
@@ -48,5 +50,6 @@ es_status es_plan_info(const es_plan *plan, es_info *info)
     info->outputs = root.outputs.count;
     info->config = root.config;
     info->source_sha256 = root.source_sha256.data;
+    info->rate_mhz = es_stream_view(&root, &stream) ? stream.rate_mhz : 0;
     return ES_OK;
 }
