@@ -26,7 +26,7 @@ from edgesparse.plan.plan import Plan
 from edgesparse.plan.write import write_plan
 from link_device import on_a_pty
 
-DEVICE = DeviceInfo(True, bytes(8), 1, 1, 1, 360.0, 1, 8, "c", "host", 20_000, 65_536, None)
+DEVICE = DeviceInfo(True, bytes(8), 1, 1, 1, 360.0, 1, 8, "dsp", None, 20_000, 65_536)
 
 
 @pytest.fixture(scope="module")
@@ -174,14 +174,20 @@ def test_every_refusal_says_what_to_do(code: int) -> None:
 @pytest.mark.parametrize(
     ("device", "words"),
     [
-        (replace(DEVICE, target="cortex-m4"), "(host, not cortex-m4); convert"),
         (replace(DEVICE, ram_bytes=4096), "bytes of 4,096); take a smaller model"),
         (replace(DEVICE, slot_bytes=8192), "bytes of 8,192); prune"),
     ])
 def test_what_does_not_fit_is_known_before_the_upload(device: DeviceInfo, words: str) -> None:
     with pytest.raises(DeviceRefused, match=re.escape(words)):
         check_fit(ecg_plan(), device)
-    check_fit(ecg_plan(), replace(DEVICE, target=None, ram_bytes=None, slot_bytes=None))
+    check_fit(ecg_plan(), replace(DEVICE, ram_bytes=None, slot_bytes=None))
+
+
+def test_a_plan_for_an_npu_does_not_fit_a_cortex_m() -> None:
+    npu = es.convert(dense_layer(rows=64, columns=32), "esn-s")
+    with pytest.raises(DeviceRefused, match=r"another target \(esn-s\); convert the model with"):
+        check_fit(npu, DEVICE)
+    check_fit(npu, replace(DEVICE, isa="esn-s"))
 
 
 def test_refusals_of_other_groups_stay() -> None:

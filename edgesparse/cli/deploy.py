@@ -16,10 +16,11 @@ from edgesparse.cli.port import (
     BAUD,
     PORT_HELP,
     Baud,
+    device_text,
     hash_text,
     image_json,
     image_text,
-    opened,
+    opened_link,
 )
 from edgesparse.errors import LinkError, LinkRefused
 from edgesparse.link.deploy import Course, Deployed, Outcome, Stage, running
@@ -44,7 +45,7 @@ def deploy(
     loaded = open_plan(plan)
     course = Course()
     start = time.monotonic()
-    with _going_on(course, loaded, plan), opened(port, baud) as link, \
+    with _going_on(course, loaded, plan), opened_link(port, baud) as link, \
             bar(f"deploying {plan.name}", len(loaded.data)) as show:
         course.watch = lambda now: show(now.sent)
         done = run_deploy(link, loaded, confirm, timeout, course)
@@ -97,7 +98,7 @@ def _verdict(done: Deployed) -> str:
 
 
 def _show(done: Deployed, plan: Plan, name: str, seconds: float) -> None:
-    say(f"device  {done.device.title}")
+    say(f"device  {device_text(done.device)}")
     before = running(done.before)
     say(f"before  {image_text(before) if before else 'no plan runs'}")
     if done.outcome is Outcome.NOTHING_TO_DO:
@@ -124,8 +125,8 @@ def _json(done: Deployed, plan: Path, port: str, seconds: float) -> dict[str, An
     return {
         "plan": str(plan), "port": port, "sha256": done.digest.hex(),
         "outcome": done.outcome.name.lower(), "why": done.why or None,
-        "device": {"target": done.device.target, "isa": done.device.isa,
-                   "ram_bytes": done.device.ram_bytes, "slot_bytes": done.device.slot_bytes},
+        "device": {"isa": done.device.isa, "ram_bytes": done.device.ram_bytes,
+                   "slot_bytes": done.device.slot_bytes},
         "uploaded": done.uploaded, "self_test_us": done.test_us, "seconds": seconds,
         "before": [image_json(image) for image in done.before],
         "now": [image_json(image) for image in done.now],

@@ -8,6 +8,7 @@ import typer
 
 from edgesparse.link.client import Link, open_link
 from edgesparse.link.images import Image
+from edgesparse.link.info import DeviceInfo
 
 PORT_HELP = "Serial port of the device, a pty, or socket://host:port."
 Baud = Annotated[int, typer.Option(min=1, help="Of a real serial port.")]
@@ -16,13 +17,23 @@ SHOWN = 12
 """Digits of a SHA-256; edgesparse inspect and the device's list have the whole."""
 
 
-def opened(port: str, baud: int) -> Link:
+def opened_link(port: str, baud: int) -> Link:
     """Raises LinkLost, LinkTimeout when no device answers."""
     return open_link(port, baud=baud)
 
 
 def hash_text(digest: bytes) -> str:
     return digest.hex()[:SHOWN]
+
+
+def device_text(device: DeviceInfo) -> str:
+    """ "dsp kernels, 4,000,000 bytes of RAM for a plan, slots of 65,536"."""
+    parts = [f"{device.isa} kernels"]
+    if device.ram_bytes is not None:
+        parts.append(f"{device.ram_bytes:,} bytes of RAM for a plan")
+    if device.slot_bytes is not None:
+        parts.append(f"slots of {device.slot_bytes:,}")
+    return ", ".join(parts)
 
 
 def image_text(image: Image) -> str:

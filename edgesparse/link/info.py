@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from edgesparse.errors import LinkRefused
 from edgesparse.link.client import Link
 from edgesparse.link.smp import Command, Group, Op
 
 SLOTS = Command(Group.IMAGE, 6, Op.READ, "describe its slots")
+MEMORY = Command(Group.EDGESPARSE, 10, Op.READ, "say what memory it has")
+NOT_SUPPORTED = 8
 
 
 @dataclass(frozen=True)
@@ -18,10 +21,9 @@ class DeviceInfo:
     plan        first 8 bytes of the SHA-256 of its model file
     hop         samples of a run; 0: it takes no samples
     isa         of the kernels: "c", "dsp", "mve"
-    target      that plans have to be made for
+    tick_hz     of the clock that times layers
     ram_bytes   what a plan may need
     slot_bytes  the largest plan
-    tick_hz     of the clock that times layers
     """
 
     running: bool
@@ -33,15 +35,9 @@ class DeviceInfo:
     channels: int
     hop: int
     isa: str
-    target: str | None
+    tick_hz: int | None
     ram_bytes: int | None
     slot_bytes: int | None
-    tick_hz: int | None
-
-    @property
-    def title(self) -> str:
-        """Target and kernels, for people."""
-        return f"{self.target or 'a device'} ({self.isa} kernels)"
 
 
 def device_info(link: Link) -> DeviceInfo:
@@ -51,5 +47,15 @@ def device_info(link: Link) -> DeviceInfo:
     return DeviceInfo(
         bool(said["run"]), bytes(said["plan"]), int(said["lay"]), int(said["in"]),
         int(said["out"]), int(said["mhz"]) / 1000, int(said["ch"]), int(said["hop"]),
-        str(said["isa"]), said.get("tgt") or None, said.get("ram") or None,
-        int(slots[0]["max_image_size"]) if slots else None, said.get("hz") or None)
+        str(said["isa"]), said.get("tps") or None, _arena(link),
+        int(slots[0]["max_image_size"]) if slots else None)
+
+
+def _arena(link: Link) -> int | None:
+    """A firmware may leave this command out."""
+    try:
+        return int(link.request(MEMORY, {})["arena"])
+    except LinkRefused as refused:
+        if refused.group is not None or refused.code != NOT_SUPPORTED:
+            raise
+        return None

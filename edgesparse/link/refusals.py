@@ -13,6 +13,9 @@ from edgesparse.plan.plan import Plan
 NEEDS_RAM, OTHER_RATE, OTHER_TARGET, TOO_LARGE = 15, 25, 29, 30
 NO_PLAN, TRIAL_RUNS, NOT_RUNNING = 8, 28, 32
 
+CORTEX_M = ("c", "dsp", "mve")
+"""Kernels of devices without an NPU, which take plans of every target that has none."""
+
 PROTOCOL = "host and firmware disagree about the protocol; update the older one"
 ADVICE = {
     3: "deploy again, the upload then starts anew",
@@ -29,7 +32,7 @@ ADVICE = {
     OTHER_RATE: "convert the model for the rate and channels that the device measures",
     27: "convert the model anew: the device takes no older plan any more",
     TRIAL_RUNS: "deploy the plan on trial again to keep it, or reset the device to be rid of it",
-    OTHER_TARGET: "convert the model with --target of the device",
+    OTHER_TARGET: "convert the model with --target cortex-m4 or cortex-m55",
     TOO_LARGE: "prune the model further, or give the device larger slots",
     31: PROTOCOL,
     NOT_RUNNING: "the device was reset meanwhile and runs another one; deploy again",
@@ -51,7 +54,7 @@ def explained(refused: LinkRefused, plan: Plan, device: DeviceInfo | None) -> Ed
 def check_fit(plan: Plan, device: DeviceInfo) -> None:
     """Raises DeviceRefused for what the device would refuse when all is uploaded."""
     code = 0
-    if device.target is not None and plan.model.target != device.target:
+    if plan.model.config and device.isa in CORTEX_M:
         code = OTHER_TARGET
     elif device.ram_bytes is not None and plan.ram_bytes > device.ram_bytes:
         code = NEEDS_RAM
@@ -64,12 +67,11 @@ def check_fit(plan: Plan, device: DeviceInfo) -> None:
 
 def reason(code: int, plan: Plan, device: DeviceInfo | None) -> str:
     """What code says, with the plan's figures and the device's, and what to do."""
-    ram, slot, target = (None, None, None) if device is None else (
-        device.ram_bytes, device.slot_bytes, device.target)
+    ram, slot = (None, None) if device is None else (device.ram_bytes, device.slot_bytes)
     figures = {
         NEEDS_RAM: f"{plan.ram_bytes:,} bytes{_of(ram)}",
         TOO_LARGE: f"{plan.flash_bytes:,} bytes{_of(slot)}",
-        OTHER_TARGET: f"{plan.model.target}, not {target}" if target else plan.model.target,
+        OTHER_TARGET: plan.model.target,
         OTHER_RATE: _rate(plan),
     }.get(code, "")
     known = f" ({figures})" if figures else ""

@@ -17,6 +17,7 @@ enum {
     RUN,
     MEMORY,
     STATS_OF_LINK = sizeof(es_link_stats) / sizeof(uint32_t),
+    STATS_OF_STREAM = 4,
     PROTOCOL = 1,    /* version of this group */
     PLAN_HASH = 8,   /* bytes of the model's SHA-256 that are shown */
     PROFILE_ROW = 12 /* u64 ticks, u32 runs */
@@ -68,20 +69,23 @@ int es_link_info(es_link *link, const es_request *request, es_cbor_out *reply)
 int es_link_stats_read(es_link *link, const es_request *request,
                        es_cbor_out *reply)
 {
-    uint32_t values[STATS_OF_LINK + 1];
-    es_stream stream = {.overruns = 0};
+    uint32_t values[STATS_OF_LINK + STATS_OF_STREAM] = {0};
+    es_stream stream;
 
     (void)request;
-    if (link->config.session != NULL &&
-        es_stream_info(link->config.session, &stream) != ES_OK) {
-        stream.overruns = 0;
-    }
-    es_cbor_put_map(reply, 14);
     memcpy(values, &link->stats, sizeof link->stats);
-    values[STATS_OF_LINK] = stream.overruns;
+    if (link->config.session != NULL &&
+        es_stream_info(link->config.session, &stream) == ES_OK) {
+        uint32_t *of_stream = values + STATS_OF_LINK;
+        of_stream[0] = stream.overruns;
+        of_stream[1] = (uint32_t)stream.runs;
+        of_stream[2] = (uint32_t)stream.missing;
+        of_stream[3] = stream.worst_ticks;
+    }
+    es_cbor_put_map(reply, STATS_OF_LINK + STATS_OF_STREAM + 1);
     es_cbor_put_uints(reply,
                       "rx\0tx\0frames\0crc\0enc\0long\0restart\0dup\0gap\0"
-                      "overrun\0infer\0drop\0late\0",
+                      "overrun\0infer\0drop\0late\0runs\0miss\0worst\0",
                       values);
     return 0;
 }

@@ -71,12 +71,18 @@ static uint32_t micros(void *user)
     return (uint32_t)now.tv_sec * 1000000u + (uint32_t)(now.tv_nsec / 1000);
 }
 
+static uint32_t ticks(void)
+{
+    return micros(NULL);
+}
+
 static void start(device *d)
 {
     if (d->config.session != NULL) {
         check(es_session_init(&d->session, &d->plan, d->arena, d->arena_size) ==
                   ES_OK,
               "session");
+        es_set_clock(&d->session, ticks);
         es_set_counters(&d->session, d->counters);
     }
     check(es_link_init(&d->link, &d->config) == ES_OK, "link");
@@ -225,6 +231,7 @@ int main(int count, char **words)
     d->config.send = send;
     d->config.reset = reset;
     d->config.micros = micros;
+    d->config.ticks_per_second = 1000000;
     d->config.user = d;
     d->config.images = &d->images.table;
     if (count > 2) {
