@@ -59,6 +59,8 @@ class Target:
     ram_bytes    what the arena may take, 0: not limited
     npu          its emulated NPU, section [npu]; None: it has none
     encodings    of weights, those that have kernels there; empty: any
+    cycles_per_instruction
+                 an assumption that makes milliseconds of instructions, said wherever it is used
     """
 
     name: str
@@ -68,6 +70,7 @@ class Target:
     ram_bytes: int
     npu: NpuConfig | None = None
     encodings: tuple[str, ...] = ()
+    cycles_per_instruction: float = 0.0
 
 
 @cache

@@ -33,11 +33,13 @@ class StepTime:
 
 @dataclass(frozen=True)
 class Latency:
-    """Of runs and pushed hops, microseconds. bins[k] counts those in [2^k, 2^(k+1))."""
+    """Of runs and pushed hops, microseconds. bins[k] counts those in [2^k, 2^(k+1)); ticks: of the
+    clock of StepTime in all, modulo 2^32."""
 
     count: int
     mean: int
     most: int
+    ticks: int
     bins: tuple[int, ...]
 
 
@@ -101,4 +103,5 @@ def latency(link: Link) -> Latency:
     reply = link.request(LATENCY, {})
     bins = np.frombuffer(bytes(reply["h"]), "<u4")
     return Latency(
-        int(reply["n"]), int(reply["mean"]), int(reply["max"]), tuple(int(b) for b in bins))
+        int(reply["n"]), int(reply["mean"]), int(reply["max"]), int(reply["t"]),
+        tuple(int(b) for b in bins))

@@ -168,12 +168,13 @@ int es_link_latency(es_link *link, const es_request *request,
     uint8_t *bins;
 
     (void)request;
-    es_cbor_put_map(reply, 5);
+    es_cbor_put_map(reply, 6);
     es_cbor_put_uint(reply, "n", times->count);
     es_cbor_put_uint(reply, "mean",
                      times->count == 0 ? 0
                                        : (uint32_t)(times->sum / times->count));
     es_cbor_put_uint(reply, "max", times->max);
+    es_cbor_put_uint(reply, "t", times->ticks);
     bins = es_cbor_put_space(reply, "h", 4 * ES_LINK_BINS);
     for (uint32_t i = 0; bins != NULL && i < ES_LINK_BINS; i++) {
         es_put_u32(bins + (size_t)4 * i, times->bins[i]);
@@ -228,23 +229,22 @@ static int read_output(es_link *link, const es_request *request,
 
 static int run_once(es_link *link, bool reset, es_cbor_out *reply)
 {
-    uint32_t since;
+    es_link_moment since;
+    uint32_t passed = 0;
 
     if (reset && es_reset(link->config.session) != ES_OK) {
         return ES_SMP_UNKNOWN;
     }
     es_cbor_put_map(reply, 2);
-    since = es_link_micros(link);
+    since = es_link_now(link);
     if (!reset) {
         if (es_run(link->config.session) != ES_OK) {
             return ES_SMP_UNKNOWN;
         }
         link->stats.infer++;
-        since = es_link_timed(link, since);
-    } else {
-        since = 0;
+        passed = es_link_timed(link, since);
     }
-    es_cbor_put_uint(reply, "us", since);
+    es_cbor_put_uint(reply, "us", passed);
     return 0;
 }
 

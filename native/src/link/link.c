@@ -60,10 +60,23 @@ uint32_t es_link_micros(const es_link *link)
                                        : link->config.micros(link->config.user);
 }
 
-uint32_t es_link_timed(es_link *link, uint32_t since)
+es_link_moment es_link_now(const es_link *link)
 {
-    uint32_t passed = es_link_micros(link) - since, bin = 0;
+    const es_session *session = link->config.session;
+    es_link_moment now = {es_link_micros(link), 0};
 
+    if (session != NULL && session->ticks != NULL) {
+        now.ticks = session->ticks();
+    }
+    return now;
+}
+
+uint32_t es_link_timed(es_link *link, es_link_moment since)
+{
+    es_link_moment now = es_link_now(link);
+    uint32_t passed = now.micros - since.micros, bin = 0;
+
+    link->times.ticks += now.ticks - since.ticks;
     while (bin < ES_LINK_BINS - 1 && passed >> (bin + 1) != 0) {
         bin++;
     }

@@ -1,0 +1,216 @@
+"""What a plan costs on a device, by layer: QEMU instructions on an emulated board, ticks on a real
+one.
+
+A board is emulated for this alone, so that each instruction is 2^ICOUNT ns of its time. A tick of
+its clock is then less than an instruction, and the ticks of one run of a layer give the number of
+instructions exactly; they are the same in every repeat.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from edgesparse.device import Device, DeviceOptions, instructions
+from edgesparse.errors import BadInput, DeviceFailed
+from edgesparse.graph.ir import Array
+from edgesparse.link import inference, open_link
+from edgesparse.link.client import Link
+from edgesparse.link.info import device_info
+from edgesparse.link.refusals import check_fit
+from edgesparse.link.remote import check_runs
+from edgesparse.link.stream import DeviceStream
+from edgesparse.plan.plan import Plan
+from edgesparse.runtime.session import Inputs, stored_inputs
+from edgesparse.stimuli import pulses, sample_span
+from edgesparse.streaming.samples import input_of
+from edgesparse.target import load_target, target_names
+
+QEMU = "qemu:"
+ICOUNT = 8
+"""256 ns an instruction: 5 to 8 ticks of the boards' clocks."""
+INSTRUCTIONS, TICKS = "QEMU instructions", "ticks"
+RUNS, HOPS = 3, 100
+"""So many without inputs from the user: samples and inputs go over a serial line."""
+WRAP = 1 << 32
+
+
+@dataclass(frozen=True)
+class DeviceLayer:
+    """One step: mean cost of a run, and the most in one; None where runs are not counted singly."""
+
+    step: int
+    name: str
+    runs: int
+    cost: float
+    most: int | None
+
+
+@dataclass(frozen=True)
+class DeviceProfile:
+    """A plan on a device.
+
+    on      "qemu:cortex-m4", or the port
+    unit    of cost: INSTRUCTIONS or TICKS
+    layers  one entry a step, in order
+    total   of a run or pushed hop, with the front end and what is between layers
+    tick_hz of a tick; 0 with instructions
+    """
+
+    on: str
+    unit: str
+    layers: tuple[DeviceLayer, ...]
+    total: DeviceLayer
+    stream: bool
+    tick_hz: int = 0
+
+    @property
+    def runs(self) -> int:
+        return self.total.runs
+
+    @property
+    def rest(self) -> float:
+        """Of a run: what belongs to no layer."""
+        return self.total.cost - sum(layer.cost * layer.runs for layer in self.layers) / self.runs
+
+
+def assumed_cycles(on: str) -> float | None:
+    """Cycles of an instruction, assumed, on qemu:CPU; None: nobody has assumed any."""
+    cpu = on.removeprefix(QEMU)
+    return load_target(cpu).cycles_per_instruction or None if cpu in target_names() else None
+
+
+def profile_emulated(
+    plan: Plan, x: Inputs | None, on: str, seed: int = 0
+) -> DeviceProfile:
+    """Start a board of its own and count. on: qemu:cortex-m4 and so on.
+
+    Raises BadInput for an unknown core or inputs that do not fit, ToolMissing, BuildFailed,
+    DeviceFailed, LinkError.
+    """
+    options = DeviceOptions(idle_skips=True)
+    with Device.start(on.removeprefix(QEMU), icount=ICOUNT, plan=plan, options=options) as board, \
+            open_link(board.port) as link:
+        info = device_info(link)
+        check_fit(plan, info)
+        if not info.running:
+            raise DeviceFailed(f"{on}: the board does not start the plan")
+        return _measured(link, plan, x, on, seed)
+
+
+def profile_port(link: Link, plan: Plan, x: Inputs | None, on: str, seed: int = 0) -> DeviceProfile:
+    """Measure on the device at the other end, which has to run the plan.
+
+    Raises BadInput when it runs another one or inputs do not fit, LinkError.
+    """
+    check_runs(link, plan)
+    return _measured(link, plan, x, on, seed)
+
+
+# ---- measuring
+
+
+@dataclass(frozen=True)
+class _Count:
+    """The device's counters: ticks and runs of each step, runs and ticks in all."""
+
+    ticks: Array
+    runs: Array
+    times: int
+    total: int
+
+    @classmethod
+    def read(cls, link: Link) -> _Count:
+        steps, times = inference.profile(link), inference.latency(link)
+        return cls(np.array([s.ticks for s in steps], np.int64),
+                   np.array([s.runs for s in steps], np.int64), times.count, times.ticks)
+
+    def since(self, before: _Count) -> _Count:
+        return _Count(self.ticks - before.ticks, self.runs - before.runs,
+                      self.times - before.times, (self.total - before.total) % WRAP)
+
+
+def _measured(link: Link, plan: Plan, x: Inputs | None, on: str, seed: int) -> DeviceProfile:
+    """On an emulated board run by run, on a real one over all runs: the line is slow."""
+    tick_hz = device_info(link).tick_hz
+    if tick_hz is None:
+        raise BadInput(f"{on}: the device does not say how fast its clock is, so its ticks mean "
+                       "nothing; its firmware has to set ticks_per_second")
+    emulated = on.startswith(QEMU)
+    read = [_Count.read(link)]
+    for _ in _turns(link, plan, x, np.random.default_rng(seed)):
+        if emulated:
+            read.append(_Count.read(link))
+    if not emulated:
+        read.append(_Count.read(link))
+    counts = [now.since(before) for before, now in pairwise(read)]
+    counts = [count for count in counts if count.runs.any()]
+    if not counts:
+        raise BadInput("the samples are too few for a run; give more")
+    stream = plan.model.stream is not None
+    if emulated:
+        return _instructions(plan, counts, on, stream, tick_hz)
+    return _ticks(plan, counts[0], on, stream, tick_hz)
+
+
+def _turns(
+    link: Link, plan: Plan, x: Inputs | None, rng: np.random.Generator
+) -> Iterator[None]:
+    """Runs the plan, or pushes a hop, each time it is asked."""
+    if plan.model.stream is None:
+        given = x if x is not None else [
+            rng.integers(-128, 128, (RUNS, *io.shape)).astype(np.int8) for io in plan.inputs]
+        inputs, _ = stored_inputs(plan.inputs, given)
+        inference.reset_state(link)
+        for run in range(len(inputs[0])):
+            inference.run(link, [values[run] for values in inputs])
+            yield
+        return
+    frames = _frames(plan, x, rng)
+    stream = DeviceStream(link)
+    hop = device_info(link).hop
+    for at in range(0, len(frames) - hop + 1, hop):
+        stream.push(frames[at:at + hop])
+        yield
+    stream.close()
+
+
+def _frames(plan: Plan, x: Inputs | None, rng: np.random.Generator) -> Array:
+    """[n, channels] int16."""
+    table = plan.model.stream
+    assert table is not None
+    channels = plan.inputs[0].shape[-1]
+    if x is None:
+        span, each = sample_span(plan)
+        return pulses((HOPS * table.hop * each, channels), span, rng)
+    if not isinstance(x, np.ndarray) or x.size % channels or x.ndim > 2:
+        raise BadInput(f"samples of a stream are an array [n] or [n, {channels}]")
+    return input_of(plan).pushed(x.reshape(-1, channels))
+
+
+def _instructions(
+    plan: Plan, counts: Sequence[_Count], on: str, stream: bool, tick_hz: int
+) -> DeviceProfile:
+    def whole(ticks: int) -> int:
+        return round(instructions(ticks, tick_hz, ICOUNT))
+
+    def layer(step: int, name: str, runs: list[int], costs: list[int]) -> DeviceLayer:
+        return DeviceLayer(step, name, sum(runs), sum(costs) / max(sum(runs), 1), max(costs))
+
+    layers = tuple(
+        layer(step, info.name, [int(count.runs[step]) for count in counts],
+              [whole(int(count.ticks[step])) for count in counts])
+        for step, info in enumerate(plan.layers))
+    total = layer(-1, "in all", [1] * len(counts), [whole(count.total) for count in counts])
+    return DeviceProfile(on, INSTRUCTIONS, layers, total, stream)
+
+
+def _ticks(plan: Plan, count: _Count, on: str, stream: bool, tick_hz: int) -> DeviceProfile:
+    layers = tuple(
+        DeviceLayer(step, info.name, int(runs), int(ticks) / max(int(runs), 1), None)
+        for step, (info, ticks, runs) in enumerate(zip(plan.layers, count.ticks, count.runs)))
+    total = DeviceLayer(-1, "in all", count.times, count.total / max(count.times, 1), None)
+    return DeviceProfile(on, TICKS, layers, total, stream, tick_hz)
