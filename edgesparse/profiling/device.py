@@ -14,7 +14,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from edgesparse.device import Device, DeviceOptions, instructions
+from edgesparse.device import Device, instructions
 from edgesparse.errors import BadInput, DeviceFailed
 from edgesparse.graph.ir import Array
 from edgesparse.link import inference, open_link
@@ -91,8 +91,7 @@ def profile_emulated(
     Raises BadInput for an unknown core or inputs that do not fit, ToolMissing, BuildFailed,
     DeviceFailed, LinkError.
     """
-    options = DeviceOptions(idle_skips=True)
-    with Device.start(on.removeprefix(QEMU), icount=ICOUNT, plan=plan, options=options) as board, \
+    with Device.start(on.removeprefix(QEMU), icount=ICOUNT, plan=plan) as board, \
             open_link(board.port) as link:
         info = device_info(link)
         check_fit(plan, info)
