@@ -110,6 +110,18 @@ class NpuTrapped(NpuRefused):
     verb = "stopped"
 
 
+class ToolMissing(EdgeSparseError):
+    """A program that is not part of edgesparse is not installed; says which and how to get it."""
+
+
+class BuildFailed(EdgeSparseError):
+    """The firmware does not build with the compiler that is installed."""
+
+
+class DeviceFailed(EdgeSparseError):
+    """The emulator of a device does not start, or does not do as it is told."""
+
+
 class LinkError(EdgeSparseError):
     """The link to a device failed; nothing is known to be wrong with the plan."""
 

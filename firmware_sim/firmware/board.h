@@ -1,5 +1,5 @@
-/* Where things are on the emulated boards. All four have the same CMSDK UART,
- * CMSDK watchdog and FPGAIO counter, at other addresses. */
+/* Where things are on the emulated boards. All four have the same CMSDK UART
+ * and FPGAIO counter, at other addresses, and a core clock of ES_TICKS too. */
 #ifndef ES_BOARD_H
 #define ES_BOARD_H
 
@@ -8,33 +8,27 @@
 #define ES_REG(address) (*(volatile uint32_t *)(uintptr_t)(address))
 
 #if defined(ES_MACHINE_mps2_an386) || defined(ES_MACHINE_mps2_an500)
-#define ES_UART        0x40004000u
-#define ES_FPGAIO      0x40028000u
-#define ES_WATCHDOG    0x40008000u
-#define ES_WATCHDOG_HZ 25000000u
-#define ES_TICKS       25000000u /* of the FPGAIO counter, per second */
-#define ES_UART_IRQ    0u        /* receive; transmit is the next one */
+#define ES_UART     0x40004000u
+#define ES_FPGAIO   0x40028000u
+#define ES_TICKS    25000000u /* of the FPGAIO counter, per second */
+#define ES_UART_IRQ 0u        /* receive; transmit is the next one */
 #if defined(ES_MACHINE_mps2_an500)
 #define ES_NVM 0x60000000u
 #else
 #define ES_NVM 0x21000000u
 #endif
 #elif defined(ES_MACHINE_mps2_an505)
-#define ES_UART        0x50200000u
-#define ES_FPGAIO      0x50302000u
-#define ES_WATCHDOG    0x5002E000u
-#define ES_WATCHDOG_HZ 32000u
-#define ES_TICKS       20000000u
-#define ES_UART_IRQ    32u
-#define ES_NVM         0x80000000u
+#define ES_UART     0x50200000u
+#define ES_FPGAIO   0x50302000u
+#define ES_TICKS    20000000u
+#define ES_UART_IRQ 32u
+#define ES_NVM      0x80000000u
 #elif defined(ES_MACHINE_mps3_an547)
-#define ES_UART        0x59303000u
-#define ES_FPGAIO      0x59302000u
-#define ES_WATCHDOG    0x5802E000u
-#define ES_WATCHDOG_HZ 32000u
-#define ES_TICKS       32000000u
-#define ES_UART_IRQ    33u
-#define ES_NVM         0x70000000u
+#define ES_UART     0x59303000u
+#define ES_FPGAIO   0x59302000u
+#define ES_TICKS    32000000u
+#define ES_UART_IRQ 33u
+#define ES_NVM      0x70000000u
 #else
 #error "no such board"
 #endif

@@ -29,7 +29,6 @@ static volatile uint32_t probing __attribute__((used));
 
 void es_fault_report(const uint32_t *frame);
 void es_fault_probed(uint32_t *frame);
-void es_nmi_report(const uint32_t *frame);
 
 es_cause es_cause_of_start(uint32_t *pc)
 {
@@ -101,7 +100,7 @@ static void say_register(const char *name, uint32_t value)
     say(text);
 }
 
-static void finish(es_cause why, uint32_t pc)
+__attribute__((noreturn)) static void finish(es_cause why, uint32_t pc)
 {
     say("\n");
     es_uart_say(NULL);
@@ -123,8 +122,7 @@ __attribute__((used)) void es_fault_report(const uint32_t *frame)
     finish(ES_CAUSE_FAULT, frame[6]);
 }
 
-/* The watchdog's first warning; its second one would be a plain reset. */
-__attribute__((used)) void es_nmi_report(const uint32_t *frame)
+void es_watchdog_report(const uint32_t *frame)
 {
     es_uart_say(NULL);
     say_register("WATCHDOG pc=0x", frame[6]);
@@ -157,9 +155,4 @@ __attribute__((naked)) void es_on_fault(void)
                    "mov sp, r1\n\t"
                    "b es_fault_report\n\t"
                    ".ltorg");
-}
-
-__attribute__((naked)) void es_on_nmi(void)
-{
-    __asm volatile("mov r0, sp\n\tb es_nmi_report");
 }

@@ -28,7 +28,9 @@ es_cause es_cause_of_start(uint32_t *pc);
 /* First thing: read what the last run left behind. */
 void es_fault_start(void);
 __attribute__((noreturn)) void es_restart(es_cause cause, uint32_t pc);
-void es_on_fault(void), es_on_nmi(void); /* vectors */
+/* frame: what the core stacked. */
+__attribute__((noreturn)) void es_watchdog_report(const uint32_t *frame);
+void es_on_fault(void); /* vector */
 
 /* ---- UART (uart.c) ---- */
 
@@ -49,6 +51,7 @@ void es_uart_irq(void);         /* vector */
 void es_watchdog_start(void);
 void es_watchdog_feed(void);
 void es_watchdog_pause(void); /* the core sleeps */
+void es_on_period(void);      /* vector */
 
 /* ---- plans (nvm.c, plans.c) ---- */
 

@@ -61,8 +61,8 @@ __attribute__((section(".vectors"),
                used)) static void *const vectors[16 + IRQS] = {
     __stack_top,
     (void *)board_reset,
-    (void *)es_on_nmi,
-    [3 ... 15] = (void *)es_on_fault,
+    [2 ... 14] = (void *)es_on_fault,
+    [15] = (void *)es_on_period,
     [16 ... 15 + IRQS] = (void *)es_uart_irq, /* the only ones enabled */
 };
 

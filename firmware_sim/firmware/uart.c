@@ -8,6 +8,7 @@
 #define INTCLEAR       ES_REG(ES_UART + 0x0C) /* reads as the status */
 #define BAUD           ES_REG(ES_UART + 0x10)
 #define NVIC_ISER(irq) ES_REG(0xE000E100u + (irq) / 32 * 4)
+#define NVIC_IPR(irq)  (*(volatile uint8_t *)(0xE000E400u + (irq)))
 
 enum {
     TX_FULL = 1,
@@ -71,6 +72,7 @@ void es_uart_start(void)
      * a read of DATA does. Else the first byte may wait for ever. */
     (void)DATA;
     for (uint32_t irq = ES_UART_IRQ; irq < ES_UART_IRQ + 2; irq++) {
+        NVIC_IPR(irq) = 0x80; /* below the watchdog */
         NVIC_ISER(irq) = 1u << irq % 32;
     }
 }

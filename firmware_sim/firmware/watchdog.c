@@ -1,34 +1,55 @@
-/* The CMSDK watchdog (Arm DUI0479, section 4.5). It counts down while the core
- * is awake: the first time it is through it raises the NMI, which reports and
- * restarts; should that fail too, the second time resets the board. */
+/* The watchdog: SysTick, which is above all other interrupts, and a count of
+ * its periods. It stands still while the core sleeps, and each feeding starts
+ * it anew, so that it does not interrupt, nor disturb a measurement, until
+ * something takes longer than a period.
+ *
+ * Not the boards' CMSDK watchdog: in QEMU that one counts on when it is
+ * switched off, and resets the board when it is switched on again. What SysTick
+ * does not see is a hang with interrupts off. A product has a real one. */
 #include "board.h"
 #include "firmware.h"
 
-#define LOAD    ES_REG(ES_WATCHDOG + 0x000)
-#define CONTROL ES_REG(ES_WATCHDOG + 0x008)
-#define CLEAR   ES_REG(ES_WATCHDOG + 0x00C) /* and count from LOAD again */
-#define LOCK    ES_REG(ES_WATCHDOG + 0xC00)
+#define SYST_CSR ES_REG(0xE000E010u)
+#define SYST_RVR ES_REG(0xE000E014u)
+#define SYST_CVR ES_REG(0xE000E018u) /* written: starts again */
 
-#ifndef ES_WATCHDOG_MS
-#define ES_WATCHDOG_MS 8000u
+#ifndef ES_WATCHDOG_PERIODS
+#define ES_WATCHDOG_PERIODS 16 /* of half a second */
 #endif
 
-enum { INTERRUPT = 1, RESET = 2 };
+enum { OFF = 0, ON = 1 | 2 | 4 }; /* with interrupt, at the core's clock */
+
+static volatile uint32_t missed;
 
 void es_watchdog_start(void)
 {
-    LOCK = 0x1ACCE551u; /* writes are let through from now on */
-    LOAD = ES_WATCHDOG_HZ / 1000 * ES_WATCHDOG_MS;
+    SYST_RVR = ES_TICKS / 2 - 1;
     es_watchdog_feed();
 }
 
 void es_watchdog_feed(void)
 {
-    CLEAR = 1;
-    CONTROL = INTERRUPT | RESET;
+    missed = 0;
+    SYST_CVR = 0;
+    SYST_CSR = ON;
 }
 
 void es_watchdog_pause(void)
 {
-    CONTROL = 0;
+    SYST_CSR = OFF;
+}
+
+void es_watchdog_period(const uint32_t *frame);
+
+__attribute__((used)) void es_watchdog_period(const uint32_t *frame)
+{
+    missed++;
+    if (missed >= ES_WATCHDOG_PERIODS) {
+        es_watchdog_report(frame);
+    }
+}
+
+__attribute__((naked)) void es_on_period(void)
+{
+    __asm volatile("mov r0, sp\n\tb es_watchdog_period");
 }
