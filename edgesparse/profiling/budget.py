@@ -20,6 +20,7 @@ SECONDS = {"us": Fraction(1, 10**6), "ms": Fraction(1, 1000), "s": Fraction(1)}
 HERTZ = {"khz": 10**3, "mhz": 10**6, "ghz": 10**9}
 NUMBER = r"(\d{1,18}(?:\.\d{1,18})?)"
 TIME = re.compile(rf"{NUMBER}(us|ms|s)@{NUMBER}(khz|mhz|ghz)", re.IGNORECASE)
+CLOCK = re.compile(rf"{NUMBER}(khz|mhz|ghz)", re.IGNORECASE)
 CYCLES = re.compile(r"cycles=(\d{1,18})", re.IGNORECASE)
 SHOWN = 5
 """Layers that are listed, those that cost most."""
@@ -82,6 +83,16 @@ def parse_budget(text: str) -> Budget:
     raise BadInput(
         f"--budget {text}: a time in us, ms or s at a clock in kHz, MHz or GHz, such as "
         "20ms@64MHz, or cycles=N is allowed")
+
+
+def parse_clock(text: str) -> int:
+    """64MHz -> Hz. Raises BadInput for anything else."""
+    found = CLOCK.fullmatch(text)
+    hertz = int(Fraction(found[1]) * HERTZ[found[2].lower()]) if found else 0
+    if not hertz:
+        raise BadInput(f"--clock {text}: a number above 0 and kHz, MHz or GHz is allowed, such as "
+                       "64MHz")
+    return hertz
 
 
 def _checked(budget: Budget) -> Budget:

@@ -9,7 +9,7 @@ instructions exactly; they are the same in every repeat.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -34,6 +34,8 @@ ICOUNT = 7
 """128 ns an instruction, 2.5 to 3.2 ticks of the boards' clocks: one tick less or more is no other
 number of instructions. With 8 the hash of a large plan at the start takes the watchdog's time."""
 INSTRUCTIONS, TICKS = "QEMU instructions", "ticks"
+CLOCK_HZ = 64_000_000
+"""Of a core, where milliseconds are asked for and no clock is named."""
 RUNS, HOPS = 3, 100
 """So many without inputs from the user: samples and inputs go over a serial line."""
 WRAP = 1 << 32
@@ -58,7 +60,9 @@ class DeviceProfile:
     unit    of cost: INSTRUCTIONS or TICKS
     layers  one entry a step, in order
     total   of a run or pushed hop, with the front end and what is between layers
-    tick_hz of a tick; 0 with instructions
+    hz      of a tick, or the clock that milliseconds of instructions are for
+    cycles_per_instruction
+            assumed; None: milliseconds need no assumption (ticks), or nobody has made one
     """
 
     on: str
@@ -66,7 +70,8 @@ class DeviceProfile:
     layers: tuple[DeviceLayer, ...]
     total: DeviceLayer
     stream: bool
-    tick_hz: int = 0
+    hz: int
+    cycles_per_instruction: float | None = None
 
     @property
     def runs(self) -> int:
@@ -77,6 +82,11 @@ class DeviceProfile:
         """Of a run: what belongs to no layer."""
         return self.total.cost - sum(layer.cost * layer.runs for layer in self.layers) / self.runs
 
+    def milliseconds(self, cost: float) -> float | None:
+        """Of ticks measured; of instructions by the assumption, None without one."""
+        cycles = 1.0 if self.unit == TICKS else self.cycles_per_instruction
+        return None if cycles is None else 1000 * cost * cycles / self.hz
+
 
 def assumed_cycles(on: str) -> float | None:
     """Cycles of an instruction, assumed, on qemu:CPU; None: nobody has assumed any."""
@@ -85,9 +95,10 @@ def assumed_cycles(on: str) -> float | None:
 
 
 def profile_emulated(
-    plan: Plan, x: Inputs | None, on: str, seed: int = 0
+    plan: Plan, x: Inputs | None, on: str, seed: int = 0, clock_hz: int = CLOCK_HZ
 ) -> DeviceProfile:
-    """Start a board of its own and count. on: qemu:cortex-m4 and so on.
+    """Start a board of its own and count. on: qemu:cortex-m4 and so on; clock_hz: of the core that
+    milliseconds are for.
 
     Raises BadInput for an unknown core or inputs that do not fit, ToolMissing, BuildFailed,
     DeviceFailed, LinkError.
@@ -98,7 +109,8 @@ def profile_emulated(
         check_fit(plan, info)
         if not info.running:
             raise DeviceFailed(f"{on}: the board does not start the plan")
-        return _measured(link, plan, x, on, seed)
+        found = _measured(link, plan, x, on, seed)
+    return replace(found, hz=clock_hz, cycles_per_instruction=assumed_cycles(on))
 
 
 def profile_port(link: Link, plan: Plan, x: Inputs | None, on: str, seed: int = 0) -> DeviceProfile:
@@ -205,7 +217,7 @@ def _instructions(
               [whole(int(count.ticks[step])) for count in counts])
         for step, info in enumerate(plan.layers))
     total = layer(-1, "in all", [1] * len(counts), [whole(count.total) for count in counts])
-    return DeviceProfile(on, INSTRUCTIONS, layers, total, stream)
+    return DeviceProfile(on, INSTRUCTIONS, layers, total, stream, tick_hz)
 
 
 def _ticks(plan: Plan, count: _Count, on: str, stream: bool, tick_hz: int) -> DeviceProfile:
