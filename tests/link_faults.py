@@ -55,7 +55,7 @@ def one_run(seed: int, scene: Scene, comparable: Callable[[list[object]], list[o
     framing = Framing.COBS if rng.random() < 0.5 else Framing.CONSOLE
     buffer = int(rng.choice((256, 512, 1024)))
     there, back = random_faults(rng), random_faults(rng)
-    port = LockstepPort(buffer, scene.plan, seed=seed)
+    port = LockstepPort(buffer, scene.plan, seed=seed, store=seed % 2 == 1)
     link = Link(port, framing, NO_WAIT, sequence=seed % 255)
     port.there, port.back = there, back
     uses = {"upload": upload, "stream": stream, "infer": infer}

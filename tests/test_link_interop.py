@@ -34,10 +34,14 @@ def cobs() -> Any:
 
 
 transports = pytest.mark.parametrize("transport", [console, cobs])
+stores = pytest.mark.parametrize("store", [False, True], ids=["ram", "store"])
 
 
 @transports
-def test_an_update_from_upload_to_confirm(transport: Callable[[], Any]) -> None:
+@stores
+def test_an_update_from_upload_to_confirm(
+    transport: Callable[[], Any], store: bool
+) -> None:
     from smpclient.requests.image_management import ImageErase, ImageStatesRead, ImageStatesWrite
     from smpclient.requests.os_management import EchoWrite, ResetWrite
 
@@ -67,12 +71,15 @@ def test_an_update_from_upload_to_confirm(transport: Callable[[], Any]) -> None:
             assert [(image.confirmed, image.active) for image in states] == [
                 (True, True), (False, False)]
 
-    with on_a_pty() as name:
+    with on_a_pty(store=store) as name:
         asyncio.run(update(name))
 
 
 @transports
-def test_a_trial_without_confirm_is_over_after_a_reset(transport: Callable[[], Any]) -> None:
+@stores
+def test_a_trial_without_confirm_is_over_after_a_reset(
+    transport: Callable[[], Any], store: bool
+) -> None:
     from smpclient.requests.image_management import ImageStatesRead, ImageStatesWrite
     from smpclient.requests.os_management import ResetWrite
 
@@ -86,5 +93,5 @@ def test_a_trial_without_confirm_is_over_after_a_reset(transport: Callable[[], A
             [image] = (await client.request(ImageStatesRead())).images
             assert not image.active
 
-    with on_a_pty() as name:
+    with on_a_pty(store=store) as name:
         asyncio.run(revert(name))

@@ -16,6 +16,7 @@ from edgesparse.cli import (
     convert,
     demo,
     deploy,
+    device,
     doctor,
     inspect,
     profile,
@@ -90,6 +91,7 @@ app.command("deploy")(deploy.deploy)
 app.command("verify")(verify.verify)
 app.command("score")(score.score)
 app.command("doctor")(doctor.doctor)
+app.add_typer(device.device, name="device")
 app.add_typer(demo.demo, name="demo")
 
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from edgesparse.errors import LinkRefused
 from edgesparse.link.client import Link
+from edgesparse.link.inference import memory
 from edgesparse.link.smp import Command, Group, Op
 
 SLOTS = Command(Group.IMAGE, 6, Op.READ, "describe its slots")
-MEMORY = Command(Group.EDGESPARSE, 10, Op.READ, "say what memory it has")
 NOT_SUPPORTED = 8
 
 
@@ -54,7 +54,7 @@ def device_info(link: Link) -> DeviceInfo:
 def _arena(link: Link) -> int | None:
     """A firmware may leave this command out."""
     try:
-        return int(link.request(MEMORY, {})["arena"])
+        return memory(link).arena
     except LinkRefused as refused:
         if refused.group is not None or refused.code != NOT_SUPPORTED:
             raise

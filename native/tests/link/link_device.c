@@ -1,12 +1,14 @@
-/* A device that is a process: link_device [--lockstep] BUF_SIZE [PLAN]
+/* A device that is a process: link_device [--lockstep] [--store] BUF_SIZE
+ * [PLAN]
  *
- * The link over stdin and stdout, a plan store in RAM, a session of PLAN. A
- * reset starts the link anew, with a session of the plan that runs then, and
- * keeps the store; bytes that are no plan leave the session as it was. With
- * --lockstep, each piece of input is a u16 and so many bytes, and is answered
- * by a u32 and so many bytes: a test then needs no clock to know that nothing
- * more will come. */
+ * The link over stdin and stdout, a plan store in RAM (with --store the real
+ * one, over flash in RAM), a session of PLAN. A reset starts the link anew, with
+ * a session of the plan that runs then, and keeps the store; bytes that are no
+ * plan leave the session as it was. With --lockstep, each piece of input is a
+ * u16 and so many bytes, and is answered by a u32 and so many bytes: a test
+ * then needs no clock to know that nothing more will come. */
 #include "edgesparse/link.h"
+#include "flash_images.h"
 #include "ram_images.h"
 
 #include <stdio.h>
@@ -21,6 +23,7 @@ typedef struct device {
     es_link link;
     es_link_config config;
     es_ram_images images;
+    es_flash_images flash;
     es_session session;
     es_plan plan;
     es_step_counter *counters;
@@ -118,13 +121,21 @@ static bool open_plan(device *d, const uint8_t *bytes, size_t size)
 /* After a reset: the plan that runs now. */
 static void switch_over(device *d)
 {
-    int running;
+    const uint8_t *bytes = NULL;
+    uint32_t size = 0;
 
     es_ram_images_reset(&d->images);
-    running = d->images.running;
-    if (running != ES_RAM_NONE) {
-        (void)open_plan(d, d->images.slot[running].bytes,
-                        d->images.slot[running].size);
+    es_flash_images_reset(&d->flash);
+    if (d->config.images == &d->flash.table) {
+        if (es_store_running(&d->flash.store, &bytes, &size) != ES_STORE_OK) {
+            bytes = NULL;
+        }
+    } else if (d->images.running != ES_RAM_NONE) {
+        bytes = d->images.slot[d->images.running].bytes;
+        size = d->images.slot[d->images.running].size;
+    }
+    if (bytes != NULL) {
+        (void)open_plan(d, bytes, size);
     }
     start(d);
 }
@@ -215,13 +226,15 @@ static void serve(device *d, bool lockstep)
 int main(int count, char **words)
 {
     bool lockstep = count > 1 && strcmp(words[1], "--lockstep") == 0;
+    bool store =
+        count > 1 + lockstep && strcmp(words[1 + lockstep], "--store") == 0;
     device *d = calloc(1, sizeof *d);
     uint8_t *plan = NULL;
     uint32_t size = 0;
 
-    words += lockstep;
-    count -= lockstep;
-    check(count >= 2 && d != NULL, "[--lockstep] BUF_SIZE [PLAN]");
+    words += lockstep + store;
+    count -= lockstep + store;
+    check(count >= 2 && d != NULL, "[--lockstep] [--store] BUF_SIZE [PLAN]");
     d->config.buf_size = (uint32_t)strtoul(words[1], NULL, 10);
     /* Of exactly the promised size, so that a sanitizer sees one byte more. */
     d->config.rx = malloc(d->config.buf_size + ES_LINK_CHECK);
@@ -233,11 +246,12 @@ int main(int count, char **words)
     d->config.micros = micros;
     d->config.ticks_per_second = 1000000;
     d->config.user = d;
-    d->config.images = &d->images.table;
+    d->config.images = store ? &d->flash.table : &d->images.table;
     if (count > 2) {
         size = load_plan(d, words[2], &plan);
     }
     es_ram_images_init(&d->images, plan, size);
+    es_flash_images_init(&d->flash, plan, size);
     start(d);
     serve(d, lockstep);
     return 0;
