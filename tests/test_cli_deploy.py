@@ -44,8 +44,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def port(folder: Path) -> Iterator[str]:
-    """A device that runs old.esp."""
-    with on_a_pty(plan=folder / "old.esp") as port:
+    """A device with the real plan store that runs old.esp."""
+    with on_a_pty(plan=folder / "old.esp", store=True) as port:
         yield port
 
 

@@ -2,11 +2,11 @@
  * [PLAN]
  *
  * The link over stdin and stdout, a plan store in RAM (with --store the real
- * one, over flash in RAM), a session of PLAN. A reset starts the link anew, with
- * a session of the plan that runs then, and keeps the store; bytes that are no
- * plan leave the session as it was. With --lockstep, each piece of input is a
- * u16 and so many bytes, and is answered by a u32 and so many bytes: a test
- * then needs no clock to know that nothing more will come. */
+ * one, over flash in RAM), a session of PLAN. A reset starts the link anew,
+ * with a session of the plan that runs then, and keeps the store; bytes that
+ * are no plan leave the session as it was. With --lockstep, each piece of input
+ * is a u16 and so many bytes, and is answered by a u32 and so many bytes: a
+ * test then needs no clock to know that nothing more will come. */
 #include "edgesparse/link.h"
 #include "flash_images.h"
 #include "ram_images.h"
