@@ -153,7 +153,8 @@ def check_command(words: list[str]) -> None:
             if word.startswith("tests"):
                 assert (ROOT / word).exists(), word
             elif word.startswith("--"):
-                assert word in (ROOT / "tests" / "conftest.py").read_text(), word
+                options = ("tests/conftest.py", "pytest_edgesparse/__init__.py")
+                assert any(f'"{word}"' in (ROOT / name).read_text() for name in options), word
     elif program in ("cmake", "ctest"):
         known = "".join(path.read_text() for path in own_files("CMakeLists.txt", ".cmake"))
         for variable, value in re.findall(r"-D(\w+)=(\S+)", " ".join(rest)):

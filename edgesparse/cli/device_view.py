@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from edgesparse.cli.console import Cell, percent, say, table
-from edgesparse.profiling.device import INSTRUCTIONS, QEMU, TICKS, DeviceLayer, DeviceProfile
+from edgesparse.profiling.device import QEMU, TICKS, DeviceLayer, DeviceProfile
 
 
 def show_device(found: DeviceProfile, names: Sequence[str], title: str) -> None:
@@ -34,8 +34,6 @@ def milliseconds_text(found: DeviceProfile) -> str:
 
 
 def _row(name: str, layer: DeviceLayer, found: DeviceProfile) -> list[Cell]:
-    share = layer.cost * layer.runs / (found.total.cost * found.runs)
     ms = found.milliseconds(layer.cost)
-    most = layer.most if found.unit == INSTRUCTIONS else None
-    return [name, layer.runs, round(layer.cost), most, percent(share),
+    return [name, layer.runs, round(layer.cost), layer.most, percent(found.share(layer)),
             None if ms is None else f"{ms:.3f}"]

@@ -119,7 +119,7 @@ def _answers(entry: Entry) -> bool:
     """By its control socket, which no other process can have, as it can a pid."""
     try:
         Qmp(control_of(Path(entry.folder)), ASK_S).close()
-    except (FileNotFoundError, ConnectionRefusedError):
+    except (FileNotFoundError, ConnectionError):  # refused, or reset: it is ending
         return False
     except DeviceFailed:  # it talks to somebody else
         return True

@@ -11,16 +11,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import NoReturn
 
 import numpy as np
 
-from edgesparse.device import Device, instructions
-from edgesparse.errors import BadInput, DeviceFailed
+from edgesparse.device import instructions
+from edgesparse.device.rig import EmulatedRig
+from edgesparse.errors import BadInput
 from edgesparse.graph.ir import Array
-from edgesparse.link import inference, open_link
+from edgesparse.link import inference
 from edgesparse.link.client import Link
 from edgesparse.link.info import device_info
-from edgesparse.link.refusals import check_fit
 from edgesparse.link.remote import check_runs
 from edgesparse.link.stream import DeviceStream
 from edgesparse.plan.plan import Plan
@@ -33,6 +34,7 @@ QEMU = "qemu:"
 ICOUNT = 7
 """128 ns an instruction, 2.5 to 3.2 ticks of the boards' clocks: one tick less or more is no other
 number of instructions. With 8 the hash of a large plan at the start takes the watchdog's time."""
+IN_ALL = "in all"
 INSTRUCTIONS, TICKS = "QEMU instructions", "ticks"
 CLOCK_HZ = 64_000_000
 """Of a core, where milliseconds are asked for and no clock is named."""
@@ -43,7 +45,7 @@ WRAP = 1 << 32
 
 @dataclass(frozen=True)
 class DeviceLayer:
-    """One step: mean cost of a run, and the most in one; None where runs are not counted singly."""
+    """One step: mean cost of a run, and the most in one; None: runs were not counted singly."""
 
     step: int
     name: str
@@ -82,10 +84,25 @@ class DeviceProfile:
         """Of a run: what belongs to no layer."""
         return self.total.cost - sum(layer.cost * layer.runs for layer in self.layers) / self.runs
 
+    @property
+    def longest(self) -> int:
+        """Of a run or hop."""
+        assert self.total.most is not None
+        return self.total.most
+
+    def share(self, layer: DeviceLayer) -> float:
+        """Of all runs."""
+        return layer.cost * layer.runs / (self.total.cost * self.runs)
+
     def milliseconds(self, cost: float) -> float | None:
         """Of ticks measured; of instructions by the assumption, None without one."""
         cycles = 1.0 if self.unit == TICKS else self.cycles_per_instruction
         return None if cycles is None else 1000 * cost * cycles / self.hz
+
+
+def with_clock(found: DeviceProfile, clock_hz: int) -> DeviceProfile:
+    """A profile of instructions with milliseconds at a clock, by the assumption for the core."""
+    return replace(found, hz=clock_hz, cycles_per_instruction=assumed_cycles(found.on))
 
 
 def assumed_cycles(on: str) -> float | None:
@@ -103,14 +120,11 @@ def profile_emulated(
     Raises BadInput for an unknown core or inputs that do not fit, ToolMissing, BuildFailed,
     DeviceFailed, LinkError.
     """
-    with Device.start(on.removeprefix(QEMU), icount=ICOUNT, plan=plan) as board, \
-            open_link(board.port) as link:
-        info = device_info(link)
-        check_fit(plan, info)
-        if not info.running:
-            raise DeviceFailed(f"{on}: the board does not start the plan")
-        found = _measured(link, plan, x, on, seed)
-    return replace(found, hz=clock_hz, cycles_per_instruction=assumed_cycles(on))
+    rig = EmulatedRig(on.removeprefix(QEMU), ICOUNT)
+    try:
+        return with_clock(measured(rig.bring(plan), plan, x, on, seed), clock_hz)
+    finally:
+        rig.close()
 
 
 def profile_port(link: Link, plan: Plan, x: Inputs | None, on: str, seed: int = 0) -> DeviceProfile:
@@ -119,7 +133,7 @@ def profile_port(link: Link, plan: Plan, x: Inputs | None, on: str, seed: int = 
     Raises BadInput when it runs another one or inputs do not fit, LinkError.
     """
     check_runs(link, plan)
-    return _measured(link, plan, x, on, seed)
+    return measured(link, plan, x, on, seed)
 
 
 # ---- measuring
@@ -145,27 +159,43 @@ class _Count:
                       self.times - before.times, (self.total - before.total) % WRAP)
 
 
-def _measured(link: Link, plan: Plan, x: Inputs | None, on: str, seed: int) -> DeviceProfile:
-    """On an emulated board run by run, on a real one over all runs: the line is slow."""
+def measured(link: Link, plan: Plan, x: Inputs | None, on: str, seed: int) -> DeviceProfile:
+    """Of the plan that runs at the other end; on qemu:CPU the board has to be started with ICOUNT.
+
+    Raises as profile_port().
+    """
     tick_hz = device_info(link).tick_hz
     if tick_hz is None:
         raise BadInput(f"{on}: the device does not say how fast its clock is, so its ticks mean "
                        "nothing; its firmware has to set ticks_per_second")
-    emulated = on.startswith(QEMU)
-    read = [_Count.read(link)]
-    for _ in _turns(link, plan, x, np.random.default_rng(seed)):
-        if emulated:
-            read.append(_Count.read(link))
-    if not emulated:
-        read.append(_Count.read(link))
+    turns = _turns(link, plan, x, np.random.default_rng(seed))
+    if on.startswith(QEMU):
+        return _instructions(plan, _one_by_one(link, turns), on, tick_hz)
+    return _ticks(plan, *_summed_up(link, turns), on, tick_hz)
+
+
+def _one_by_one(link: Link, turns: Iterator[None]) -> list[_Count]:
+    """Of each turn with a run, all counters: an emulated line is fast."""
+    read = [_Count.read(link), *(_Count.read(link) for _ in turns)]
     counts = [now.since(before) for before, now in pairwise(read)]
-    counts = [count for count in counts if count.runs.any()]
-    if not counts:
-        raise BadInput("the samples are too few for a run; give more")
-    stream = plan.model.stream is not None
-    if emulated:
-        return _instructions(plan, counts, on, stream, tick_hz)
-    return _ticks(plan, counts[0], on, stream, tick_hz)
+    return [count for count in counts if _has_run(count)] or _too_few()
+
+
+def _summed_up(link: Link, turns: Iterator[None]) -> tuple[_Count, int]:
+    """Of all turns, and the ticks of the longest."""
+    first = _Count.read(link)
+    times = [first.total, *(inference.latency(link).ticks for _ in turns)]
+    count = _Count.read(link).since(first)
+    most = max(((now - before) % WRAP for before, now in pairwise(times)), default=0)
+    return (count, most) if _has_run(count) else _too_few()
+
+
+def _has_run(count: _Count) -> bool:
+    return bool(count.runs.any())
+
+
+def _too_few() -> NoReturn:
+    raise BadInput("the samples are too few for a run; give more")
 
 
 def _turns(
@@ -173,15 +203,13 @@ def _turns(
 ) -> Iterator[None]:
     """Runs the plan, or pushes a hop, each time it is asked."""
     if plan.model.stream is None:
-        given = x if x is not None else [
-            rng.integers(-128, 128, (RUNS, *io.shape)).astype(np.int8) for io in plan.inputs]
-        inputs, _ = stored_inputs(plan.inputs, given)
+        inputs = inputs_of(plan, x, rng)
         inference.reset_state(link)
         for run in range(len(inputs[0])):
             inference.run(link, [values[run] for values in inputs])
             yield
         return
-    frames = _frames(plan, x, rng)
+    frames = frames_of(plan, x, rng)
     stream = DeviceStream(link)
     hop = device_info(link).hop
     for at in range(0, len(frames) - hop + 1, hop):
@@ -190,8 +218,18 @@ def _turns(
     stream.close()
 
 
-def _frames(plan: Plan, x: Inputs | None, rng: np.random.Generator) -> Array:
-    """[n, channels] int16."""
+def inputs_of(plan: Plan, x: Inputs | None, rng: np.random.Generator) -> list[Array]:
+    """Each input as [runs, *shape] int8; without x RUNS of them, uniform. Raises BadInput."""
+    given = x if x is not None else [
+        rng.integers(-128, 128, (RUNS, *io.shape)).astype(np.int8) for io in plan.inputs]
+    return stored_inputs(plan.inputs, given)[0]
+
+
+def frames_of(plan: Plan, x: Inputs | None, rng: np.random.Generator) -> Array:
+    """Samples of a stream as [n, channels] int16; without x bumps as of a heart for HOPS runs.
+
+    Raises BadInput.
+    """
     table = plan.model.stream
     assert table is not None
     channels = plan.inputs[0].shape[-1]
@@ -204,7 +242,7 @@ def _frames(plan: Plan, x: Inputs | None, rng: np.random.Generator) -> Array:
 
 
 def _instructions(
-    plan: Plan, counts: Sequence[_Count], on: str, stream: bool, tick_hz: int
+    plan: Plan, counts: Sequence[_Count], on: str, tick_hz: int
 ) -> DeviceProfile:
     def whole(ticks: int) -> int:
         return round(instructions(ticks, tick_hz, ICOUNT))
@@ -216,13 +254,13 @@ def _instructions(
         layer(step, info.name, [int(count.runs[step]) for count in counts],
               [whole(int(count.ticks[step])) for count in counts])
         for step, info in enumerate(plan.layers))
-    total = layer(-1, "in all", [1] * len(counts), [whole(count.total) for count in counts])
-    return DeviceProfile(on, INSTRUCTIONS, layers, total, stream, tick_hz)
+    total = layer(-1, IN_ALL, [1] * len(counts), [whole(count.total) for count in counts])
+    return DeviceProfile(on, INSTRUCTIONS, layers, total, plan.model.stream is not None, tick_hz)
 
 
-def _ticks(plan: Plan, count: _Count, on: str, stream: bool, tick_hz: int) -> DeviceProfile:
+def _ticks(plan: Plan, count: _Count, most: int, on: str, tick_hz: int) -> DeviceProfile:
     layers = tuple(
         DeviceLayer(step, info.name, int(runs), int(ticks) / max(int(runs), 1), None)
         for step, (info, ticks, runs) in enumerate(zip(plan.layers, count.ticks, count.runs)))
-    total = DeviceLayer(-1, "in all", count.times, count.total / max(count.times, 1), None)
-    return DeviceProfile(on, TICKS, layers, total, stream, tick_hz)
+    total = DeviceLayer(-1, IN_ALL, count.times, count.total / max(count.times, 1), most)
+    return DeviceProfile(on, TICKS, layers, total, plan.model.stream is not None, tick_hz)
