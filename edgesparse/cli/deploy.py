@@ -105,7 +105,9 @@ def _show(done: Deployed, plan: Plan, name: str, seconds: float) -> None:
         say(f"{name} runs there already, confirmed: nothing to do", "green")
         return
     if done.uploaded:
-        say(f"upload  {len(plan.data):,} bytes; in flash is plan {hash_text(done.digest)}")
+        resumed = f", from byte {done.resumed:,} on" if done.resumed else ""
+        say(f"upload  {len(plan.data):,} bytes{resumed}; in flash is plan "
+            f"{hash_text(done.digest)}")
     else:
         say(f"upload  not needed, the device has plan {hash_text(done.digest)}")
     if done.test_us is not None:
@@ -127,7 +129,7 @@ def _json(done: Deployed, plan: Path, port: str, seconds: float) -> dict[str, An
         "outcome": done.outcome.name.lower(), "why": done.why or None,
         "device": {"isa": done.device.isa, "ram_bytes": done.device.ram_bytes,
                    "slot_bytes": done.device.slot_bytes},
-        "uploaded": done.uploaded, "self_test_us": done.test_us, "seconds": seconds,
+        "uploaded": done.uploaded, "resumed_at": done.resumed, "self_test_us": done.test_us, "seconds": seconds,
         "before": [image_json(image) for image in done.before],
         "now": [image_json(image) for image in done.now],
     }

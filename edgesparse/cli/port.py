@@ -6,11 +6,13 @@ from typing import Annotated, Any
 
 import typer
 
+from edgesparse.device.registry import port_of
 from edgesparse.link.client import Link, open_link
 from edgesparse.link.images import Image
 from edgesparse.link.info import DeviceInfo
 
-PORT_HELP = "Serial port of the device, a pty, or socket://host:port."
+PORT_HELP = ("Serial port of the device, a pty, socket://host:port, or the name of one that "
+             "edgesparse device has started.")
 Baud = Annotated[int, typer.Option(min=1, help="Of a real serial port.")]
 BAUD = 115200
 SHOWN = 12
@@ -19,7 +21,7 @@ SHOWN = 12
 
 def opened_link(port: str, baud: int) -> Link:
     """Raises LinkLost, LinkTimeout when no device answers."""
-    return open_link(port, baud=baud)
+    return open_link(port_of(port), baud=baud)
 
 
 def hash_text(digest: bytes) -> str:

@@ -125,9 +125,22 @@ class Device:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def reset(self) -> None:
-        """Press its reset button. Raises DeviceFailed, OSError."""
-        with Qmp(control_of(self.folder)) as qmp:
-            qmp.ask("system_reset")
+        """Press its reset button. Raises DeviceFailed, as the next two."""
+        self._tell("system_reset")
+
+    def freeze(self) -> None:
+        """Stop its core between two instructions; the line still takes what it is sent."""
+        self._tell("stop")
+
+    def thaw(self) -> None:
+        self._tell("cont")
+
+    def _tell(self, command: str) -> None:
+        try:
+            with Qmp(control_of(self.folder)) as qmp:
+                qmp.ask(command)
+        except (FileNotFoundError, ConnectionError) as error:
+            raise DeviceFailed("the device has ended") from error
 
 
 def control_of(folder: Path) -> Path:
@@ -182,7 +195,7 @@ def _port(folder: Path, process: subprocess.Popen[bytes]) -> str:
             with Qmp(control_of(folder)) as qmp:
                 chardevs = qmp.ask("query-chardev")
             break
-        except (FileNotFoundError, ConnectionRefusedError):  # not up yet
+        except (FileNotFoundError, ConnectionError):  # not up yet, or gone again
             if process.poll() is not None or time.monotonic() > end:
                 said = log_of(folder).read_text("utf-8", "replace").strip()
                 raise DeviceFailed(f"QEMU does not start: {said}") from None

@@ -15,7 +15,7 @@ class Qmp:
     """A conversation with one QEMU; it holds one at a time."""
 
     def __init__(self, path: Path, timeout: float = 10.0) -> None:
-        """Raises OSError when nobody listens there, DeviceFailed."""
+        """Raises OSError when nobody listens there, or no longer, DeviceFailed."""
         self._socket = socket.socket(socket.AF_UNIX)
         self._socket.settimeout(timeout)
         try:
@@ -46,7 +46,7 @@ class Qmp:
             raise DeviceFailed("QEMU does not answer; stop the device and start it again"
                                ) from error
         if not line:
-            raise DeviceFailed("QEMU has ended while it was asked something")
+            raise ConnectionResetError("QEMU has ended")
         message: dict[str, Any] = json.loads(line)
         return message
 

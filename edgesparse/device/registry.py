@@ -8,6 +8,7 @@ import re
 import shutil
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -119,7 +120,7 @@ def _answers(entry: Entry) -> bool:
     """By its control socket, which no other process can have, as it can a pid."""
     try:
         Qmp(control_of(Path(entry.folder)), ASK_S).close()
-    except (FileNotFoundError, ConnectionError):  # refused, or reset: it is ending
+    except (FileNotFoundError, ConnectionError):
         return False
     except DeviceFailed:  # it talks to somebody else
         return True
@@ -139,8 +140,8 @@ def stop(entry: Entry) -> None:
     """
     control = control_of(Path(entry.folder))
     if entry.alive:
-        with Qmp(control, ASK_S) as qmp:
-            qmp.ask("quit")
+        with suppress(FileNotFoundError, ConnectionError), Qmp(control, ASK_S) as qmp:
+            qmp.ask("quit")  # it may be gone before it has answered
         end = time.monotonic() + STOP_S
         while _answers(entry):
             if time.monotonic() > end:
@@ -157,3 +158,8 @@ def find(name: str) -> Entry:
             return entry
     known = ", ".join(entry.name for entry in here) or "none"
     raise BadInput(f"{name}: no such device; there is {known}")
+
+
+def port_of(name: str) -> str:
+    """The port of the device that was started by this name; of anything else, itself."""
+    return next((entry.port for entry in _recorded() if entry.name == name), name)

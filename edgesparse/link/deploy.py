@@ -76,6 +76,7 @@ class Deployed:
     before    what it had then
     now       what it has at the end, read anew
     uploaded  whether bytes were sent, or the device had them
+    resumed   of those, the first; earlier ones came in a call that was cut short
     test_us   what the self test took there; None: there was none
     why       of a reverted one, what went wrong
     """
@@ -86,6 +87,7 @@ class Deployed:
     before: tuple[Image, ...]
     now: tuple[Image, ...]
     uploaded: bool = False
+    resumed: int = 0
     test_us: int | None = None
     why: str = ""
 
@@ -121,14 +123,15 @@ def _deploy(
         # To try what runs is to give up the trial of another plan that waits for a reset.
         after = try_out(link, digest) if any(image.pending for image in before) else before
         return Deployed(Outcome.NOTHING_TO_DO, digest, device, before, after)
-    uploaded = False
+    uploaded, resumed = False, 0
     now = running(before)
     if now is not None and now is not own and not now.confirmed:
         raise LinkRefused(
             "take another plan", Group.IMAGE, TRIAL_RUNS, GROUP_CODES[Group.IMAGE][TRIAL_RUNS])
     if own is None or not own.active:
         check_fit(plan, device)
-        uploaded = _bring(link, plan, own, course)
+        uploaded = own is None
+        resumed = _bring(link, plan, own, course)
         course.enter(Stage.REQUEST)
         try_out(link, digest)
         course.enter(Stage.RESTART)
@@ -144,7 +147,7 @@ def _deploy(
         confirm(link, digest)
     at_last = images(link)
     _check_end(at_last, digest, outcome)
-    return Deployed(outcome, digest, device, before, at_last, uploaded, took, why)
+    return Deployed(outcome, digest, device, before, at_last, uploaded, resumed, took, why)
 
 
 def find(found: tuple[Image, ...], digest: bytes) -> Image | None:
@@ -157,14 +160,22 @@ def running(found: tuple[Image, ...]) -> Image | None:
     return next((image for image in found if image.active), None)
 
 
-def _bring(link: Link, plan: Plan, own: Image | None, course: Course) -> bool:
-    """Whether bytes had to be sent: a plan that is listed was hashed as it stands in flash."""
+def _bring(link: Link, plan: Plan, own: Image | None, course: Course) -> int:
+    """The byte from which on it had to be sent. A plan that is listed was hashed as it stands in
+    flash, and need not be."""
     course.enter(Stage.UPLOAD)
     if own is not None:
         course.has(len(plan.data))
-        return False
-    upload(link, plan.data, course.has)
-    return True
+        return 0
+    answers: list[int] = []
+
+    def watch(sent: int) -> None:
+        answers.append(sent)
+        course.has(sent)
+
+    upload(link, plan.data, watch)
+    first = answers[0] if answers else 0
+    return first if first > link.buffer else 0  # what the first message cannot have brought
 
 
 def _tested(

@@ -106,6 +106,17 @@ static inline void fault(void)
     *(volatile int *)0xF0000000u = 1;
 }
 
+static inline uint32_t deeper(uint32_t levels)
+{
+    volatile uint32_t here[64] = {levels};
+    return levels == 0 ? 0 : deeper(levels - 1) + here[0];
+}
+
+static inline void overflow(void)
+{
+    (void)deeper(1 << 20);
+}
+
 static void misbehave(void)
 {
     if (es_store_state_of(&store)->phase == ES_STORE_TRIAL_RUNNING) {
