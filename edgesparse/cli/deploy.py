@@ -129,7 +129,8 @@ def _json(done: Deployed, plan: Path, port: str, seconds: float) -> dict[str, An
         "outcome": done.outcome.name.lower(), "why": done.why or None,
         "device": {"isa": done.device.isa, "ram_bytes": done.device.ram_bytes,
                    "slot_bytes": done.device.slot_bytes},
-        "uploaded": done.uploaded, "resumed_at": done.resumed, "self_test_us": done.test_us, "seconds": seconds,
+        "uploaded": done.uploaded, "resumed_at": done.resumed, "self_test_us": done.test_us,
+        "seconds": seconds,
         "before": [image_json(image) for image in done.before],
         "now": [image_json(image) for image in done.now],
     }
