@@ -242,6 +242,18 @@ def test_a_trial_that_hangs_or_faults_is_reported_and_reverted(
         assert link.info()["run"] is True
 
 
+def test_a_plan_that_always_faults_does_not_keep_the_link_away() -> None:
+    """After three times it is not started any more, and another can be brought."""
+    with running(plan=stream_plan(), image="firmware_always_faults") as (device, link):
+        for _ in range(2):
+            assert link.info()["run"] is False
+            memory = inference.memory(link)
+            assert memory.cause is Cause.FAULT
+            assert memory.arena_used == 0
+            assert images.upload(link, window_plan().data) == sha(window_plan())
+            device.reset()
+
+
 def test_a_fault_ends_the_run_where_a_debugger_is(tmp_path: Path) -> None:
     """With semihosting, a crash is a failed run at once, not a timeout."""
     options = DeviceOptions(firmware=build_firmware("cortex-m4", "firmware_faults"),

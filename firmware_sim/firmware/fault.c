@@ -19,7 +19,7 @@ enum { SYS_WRITE0 = 0x04, SYS_EXIT = 0x18, SYS_TIME = 0x11 };
 
 /* Not cleared at a start. */
 static struct {
-    uint32_t magic, cause, pc;
+    uint32_t magic, cause, pc, failures;
 } last __attribute__((section(".noinit")));
 
 static es_cause cause;
@@ -29,6 +29,11 @@ static volatile uint32_t probing __attribute__((used));
 
 void es_fault_report(const uint32_t *frame);
 void es_fault_probed(uint32_t *frame);
+
+uint32_t es_failures(void)
+{
+    return last.failures;
+}
 
 es_cause es_cause_of_start(uint32_t *pc)
 {
@@ -41,6 +46,7 @@ void es_restart(es_cause why, uint32_t pc)
     last.magic = LEFT_BEHIND;
     last.cause = why;
     last.pc = pc;
+    last.failures = why == ES_CAUSE_ASKED ? 0 : last.failures + 1;
     __asm volatile("dsb");
     SCB_AIRCR = RESET_REQUEST;
     for (;;) {
@@ -70,6 +76,8 @@ void es_fault_start(void)
     if (last.magic == LEFT_BEHIND) {
         cause = (es_cause)last.cause;
         cause_pc = last.pc;
+    } else {
+        last.failures = 0;
     }
     last.magic = 0;
     probe();

@@ -25,6 +25,8 @@ typedef enum es_cause {
 
 /* Of this start; pc: where the fault was, or where the watchdog struck. */
 es_cause es_cause_of_start(uint32_t *pc);
+/* Faults and hangs in a row: since the power came, or a reset was asked for. */
+uint32_t es_failures(void);
 /* First thing: read what the last run left behind. */
 void es_fault_start(void);
 __attribute__((noreturn)) void es_restart(es_cause cause, uint32_t pc);
