@@ -199,6 +199,15 @@ def test_a_port_that_is_not_there(folder: Path, tmp_path: Path) -> None:
     assert "cannot be opened" in ran.err
 
 
+def test_a_confirmed_plan_that_the_device_does_not_start_is_no_success(
+    folder: Path, port: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deployment, "device_info", lambda link: replace(DEVICE, running=False))
+    ran = Ran("deploy", folder / "old.esp", "--port", port)
+    assert ran.code == 1
+    assert "does not start it: it took the device down too often" in ran.err
+
+
 def crash(link: Link, tries: int | None = None) -> int:
     """The device starts anew in its self test, with the old plan, whose own test passes."""
     link.reset()

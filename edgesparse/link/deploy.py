@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
 
-from edgesparse.errors import LinkError, LinkRefused, LinkTimeout
+from edgesparse.errors import CheckFailed, LinkError, LinkRefused, LinkTimeout
 from edgesparse.link.client import Link
 from edgesparse.link.images import Image, confirm, images, try_out, upload
 from edgesparse.link.inference import self_test
@@ -120,17 +120,11 @@ def _deploy(
     before = images(link)
     own = find(before, digest)
     if own is not None and own.active and own.confirmed:
-        # To try what runs is to give up the trial of another plan that waits for a reset.
-        after = try_out(link, digest) if any(image.pending for image in before) else before
-        return Deployed(Outcome.NOTHING_TO_DO, digest, device, before, after)
-    uploaded, resumed = False, 0
-    now = running(before)
-    if now is not None and now is not own and not now.confirmed:
-        raise LinkRefused(
-            "take another plan", Group.IMAGE, TRIAL_RUNS, GROUP_CODES[Group.IMAGE][TRIAL_RUNS])
+        return _left_alone(link, digest, device, before)
+    _check_no_other_trial(before, own)
+    resumed = 0
     if own is None or not own.active:
         check_fit(plan, device)
-        uploaded = own is None
         resumed = _bring(link, plan, own, course)
         course.enter(Stage.REQUEST)
         try_out(link, digest)
@@ -147,7 +141,27 @@ def _deploy(
         confirm(link, digest)
     at_last = images(link)
     _check_end(at_last, digest, outcome)
-    return Deployed(outcome, digest, device, before, at_last, uploaded, resumed, took, why)
+    return Deployed(outcome, digest, device, before, at_last, own is None, resumed, took, why)
+
+
+def _left_alone(
+    link: Link, digest: bytes, device: DeviceInfo, before: tuple[Image, ...]
+) -> Deployed:
+    """What runs, confirmed. To try it is to give up the trial of another that waits for a reset."""
+    if not device.running:
+        raise CheckFailed(
+            "the device has this plan, confirmed, but does not start it: it took the device down "
+            "too often, or does not fit its firmware any more; deploy another plan")
+    now = try_out(link, digest) if any(image.pending for image in before) else before
+    return Deployed(Outcome.NOTHING_TO_DO, digest, device, before, now)
+
+
+def _check_no_other_trial(found: tuple[Image, ...], own: Image | None) -> None:
+    """The device would say so itself, after the upload has begun."""
+    now = running(found)
+    if now is not None and now is not own and not now.confirmed:
+        raise LinkRefused(
+            "take another plan", Group.IMAGE, TRIAL_RUNS, GROUP_CODES[Group.IMAGE][TRIAL_RUNS])
 
 
 def find(found: tuple[Image, ...], digest: bytes) -> Image | None:
@@ -187,7 +201,7 @@ def _tested(
     test passes; so who runs, and since when, is asked afterwards.
     """
     course.enter(Stage.TEST)
-    if not _runs(link, digest):
+    if not _runs(link, digest) or not device_info(link).running:
         return None, "the device did not start it, or stopped it again before it could be tested"
     if plan.model.golden is None:
         return None, ""
