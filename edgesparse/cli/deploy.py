@@ -22,7 +22,7 @@ from edgesparse.cli.port import (
     image_text,
     opened_link,
 )
-from edgesparse.errors import LinkError, LinkRefused
+from edgesparse.errors import DeviceRefused, LinkError, LinkRefused
 from edgesparse.link.deploy import Course, Deployed, Outcome, Stage, running
 from edgesparse.link.deploy import deploy as run_deploy
 from edgesparse.plan.plan import Plan
@@ -45,7 +45,7 @@ def deploy(
     loaded = open_plan(plan)
     course = Course()
     start = time.monotonic()
-    with _going_on(course, loaded, plan), opened_link(port, baud) as link, \
+    with _going_on(course, loaded, f"{plan.name} on {port}"), opened_link(port, baud) as link, \
             bar(f"deploying {plan.name}", len(loaded.data)) as show:
         course.watch = lambda now: show(now.sent)
         done = run_deploy(link, loaded, confirm, timeout, course)
@@ -61,18 +61,20 @@ def deploy(
 
 
 @contextmanager
-def _going_on(course: Course, plan: Plan, path: Path) -> Iterator[None]:
-    """Says how to go on after Ctrl-C or a failure of the link."""
+def _going_on(course: Course, plan: Plan, where: str) -> Iterator[None]:
+    """Says where it was and how to go on after Ctrl-C, a refusal or a failure of the link."""
     try:
         yield
     except KeyboardInterrupt:
-        fail(f"interrupted while {course.stage.value}: {_how_to_go_on(course, plan)}")
+        fail(f"{where}: interrupted while {course.stage.value}: {_how_to_go_on(course, plan)}")
         raise typer.Exit(INTERRUPTED) from None
-    except LinkRefused:
-        raise
+    except DeviceRefused as refused:
+        raise DeviceRefused(f"{where}: {refused}", refused.code) from refused
+    except LinkRefused as refused:
+        raise LinkError(f"{where}: {refused}") from refused
     except LinkError as error:
         raise LinkError(
-            f"{path.name}: {error} ({course.stage.value}: {_how_to_go_on(course, plan)})"
+            f"{where}: {error}; it was {course.stage.value}: {_how_to_go_on(course, plan)}"
         ) from error
 
 
@@ -83,7 +85,8 @@ def _how_to_go_on(course: Course, plan: Plan) -> str:
         return (f"the device has {course.sent:,} of {len(plan.data):,} bytes and runs what it ran; "
                 "the same command goes on there, or anew after a reset of the device")
     if course.stage in (Stage.UPLOAD, Stage.REQUEST):
-        return "the device has all of the plan and runs what it ran; the same command goes on"
+        return ("the device has all of the plan and runs what it ran; the same command goes on "
+                "with the trial")
     if course.stage is Stage.REVERT:
         return "the next reset of the device ends the trial"
     return ("the plan is on trial; the same command tests and confirms it, a reset of the device "
