@@ -11,6 +11,7 @@ from types import TracebackType
 import numpy as np
 
 from edgesparse.cli.names import short_names
+from edgesparse.device.qemu import ICOUNT
 from edgesparse.device.rig import EmulatedRig, PortRig, Rig
 from edgesparse.graph.ir import Array
 from edgesparse.link import inference
@@ -20,7 +21,6 @@ from edgesparse.plan.plan import Plan
 from edgesparse.profiling.budget import parse_clock
 from edgesparse.profiling.device import (
     CLOCK_HZ,
-    ICOUNT,
     TICKS,
     DeviceProfile,
     frames_of,

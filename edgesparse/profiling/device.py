@@ -1,9 +1,8 @@
 """What a plan costs on a device, by layer: QEMU instructions on an emulated board, ticks on a real
 one.
 
-A board is emulated for this alone, so that each instruction is 2^ICOUNT ns of its time. A tick of
-its clock is then less than an instruction, and the ticks of one run of a layer give the number of
-instructions exactly; they are the same in every repeat.
+A board is emulated for this alone, whose clock counts instructions (firmware_sim/firmware/clock.c):
+the same in every repeat.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from typing import NoReturn
 import numpy as np
 
 from edgesparse.device import instructions
+from edgesparse.device.qemu import ICOUNT
 from edgesparse.device.rig import EmulatedRig
 from edgesparse.errors import BadInput
 from edgesparse.graph.ir import Array
@@ -31,9 +31,6 @@ from edgesparse.streaming.samples import input_of
 from edgesparse.target import load_target, target_names
 
 QEMU = "qemu:"
-ICOUNT = 7
-"""128 ns an instruction, 2.5 to 3.2 ticks of the boards' clocks: one tick less or more is no other
-number of instructions. With 8 the hash of a large plan at the start takes the watchdog's time."""
 IN_ALL = "in all"
 INSTRUCTIONS, TICKS = "QEMU instructions", "ticks"
 CLOCK_HZ = 64_000_000

@@ -48,6 +48,12 @@ void es_uart_drain(void);       /* until all is sent, a second at most */
 void es_uart_say(const char *); /* past the ring, when nothing else works */
 void es_uart_irq(void);         /* vector */
 
+/* ---- the clock of sessions (clock.c) ---- */
+
+/* Returns how much it runs up in a second. */
+uint32_t es_clock_start(void);
+uint32_t es_clock(void);
+
 /* ---- watchdog (watchdog.c) ---- */
 
 void es_watchdog_start(void);

@@ -50,17 +50,17 @@ static void link_memory(void *user, es_link_memory *memory)
 static uint32_t session_ticks(void)
 {
     es_watchdog_feed();
-    return es_ticks();
+    return es_clock();
 }
 
 /* ---- start ---- */
 
-static void set_budget(void)
+static void set_budget(uint32_t per_second)
 {
     es_stream stream;
     if (es_stream_info(&session, &stream) == ES_OK && stream.rate_mhz != 0) {
         es_set_budget(&session, (uint32_t)((uint64_t)stream.hop * 1000 *
-                                           ES_TICKS / stream.rate_mhz));
+                                           per_second / stream.rate_mhz));
     }
 }
 
@@ -91,7 +91,7 @@ static bool start_plan(es_link_config *config)
     }
     es_set_counters(&session, counters);
     es_set_clock(&session, session_ticks);
-    set_budget();
+    set_budget(config->ticks_per_second);
     config->session = &session;
     config->counters = counters;
     return true;
@@ -109,7 +109,7 @@ static void start(void)
         .reset = link_reset,
         .micros = link_micros,
         .memory = link_memory,
-        .ticks_per_second = ES_TICKS,
+        .ticks_per_second = es_clock_start(),
         .images = &images,
 #if defined(ES_BUILD_MVE)
         .isa = "mve",
