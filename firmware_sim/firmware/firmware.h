@@ -50,6 +50,9 @@ void es_uart_irq(void);         /* vector */
 
 /* ---- the clock of sessions (clock.c) ---- */
 
+/* False: the emulator's host says nothing. Else an instruction takes 2^shift
+ * ns. */
+bool es_host_shift(uint32_t *shift);
 /* Returns how much it runs up in a second. */
 uint32_t es_clock_start(void);
 uint32_t es_clock(void);
