@@ -140,7 +140,20 @@ class LinkRefused(LinkError):
     """The device understood a request and refused it; `group` is None for SMP's own codes."""
 
     def __init__(self, what: str, group: int | None, code: int, text: str) -> None:
+        self.what = what
         self.group = group
         self.code = code
+        self.text = text
         where = "" if group is None else f"group {group}, "
         super().__init__(f"the device refused to {what}: {text} ({where}code {code})")
+
+
+class DeviceRefused(EdgeSparseError):
+    """A device does not take a plan: it does not fit there, or is not allowed to run.
+
+    code  of SMP's image group, docs/LINK.md section 5
+    """
+
+    def __init__(self, reason: str, code: int) -> None:
+        self.code = code
+        super().__init__(reason)

@@ -9,6 +9,8 @@ from hypothesis import settings
 
 from needs import require, required
 
+pytest_plugins = ("pytester",)
+
 ROOT = Path(__file__).resolve().parent.parent
 BUILT_FROM = ("native/include", "native/src", "native/bindings")
 BUILT_BY = ("CMakeLists.txt", "native/CMakeLists.txt")

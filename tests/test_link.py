@@ -11,7 +11,7 @@ import pytest
 import serial
 
 from edgesparse.errors import LinkLost, LinkRefused, LinkTimeout
-from edgesparse.link import Framing, images, open_link, smp
+from edgesparse.link import Framing, framing, images, open_link, smp
 from edgesparse.link.client import INFO, Link, Patience
 from edgesparse.link.framing import encode
 from edgesparse.link.smp import Command, Group, Op
@@ -277,3 +277,57 @@ def test_a_real_wait_ends() -> None:
         port.write = lambda data: len(data)
         with pytest.raises(LinkTimeout):
             link.echo("x")
+
+
+class UsbPort(LockstepPort):
+    """A port that goes with the device when that is reset; opened() anew it is there again."""
+
+    gone = False
+
+    def read(self, size: int = 1) -> bytes:
+        if self.gone:
+            raise serial.SerialException("no such device")
+        return super().read(size)
+
+    def exchange(self, data: bytes) -> bytes:
+        answer = super().exchange(data)
+        header = framing.Decoder(Framing.COBS).feed(data)
+        self.gone |= any(message[0] == 0x0A and message[7] == 5 for message in header)
+        return answer
+
+    def close(self) -> None:
+        if not self.gone:
+            super().close()
+
+
+def on_usb(absent: int) -> tuple[Link, UsbPort]:
+    """absent: how often the port cannot be opened after a reset."""
+    port = UsbPort(1024, store=True)
+    tries = iter(range(absent))
+
+    def reopen() -> UsbPort:
+        if next(tries, None) is not None:
+            raise LinkLost("the port cannot be opened")
+        port.gone = False
+        port.held = b""
+        return port
+
+    return Link(port, patience=NO_WAIT, sequence=0, reopen=reopen), port
+
+
+def test_a_port_that_goes_with_the_device_is_opened_again() -> None:
+    link, _ = on_usb(absent=3)
+    with link:
+        images.upload(link, PLAN)
+        images.try_out(link, SHA)
+        link.reset()
+        assert images.images(link)[0].active
+        assert link.echo("back") == "back"
+
+
+def test_a_port_that_does_not_come_back_is_lost() -> None:
+    link, port = on_usb(absent=1000)
+    with pytest.raises(LinkLost):
+        link.reset(timeout=0.5)
+    port.gone = False
+    port.close()

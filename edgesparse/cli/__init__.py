@@ -15,6 +15,7 @@ from edgesparse import __version__
 from edgesparse.cli import (
     convert,
     demo,
+    deploy,
     device,
     doctor,
     inspect,
@@ -86,6 +87,7 @@ app.command("inspect")(inspect.inspect)
 app.command("run")(run.run)
 app.command("profile")(profile.profile)
 app.command("stream")(stream.stream)
+app.command("deploy")(deploy.deploy)
 app.command("verify")(verify.verify)
 app.command("score")(score.score)
 app.command("doctor")(doctor.doctor)

@@ -178,3 +178,8 @@ def find(name: str) -> Entry:
             return entry
     known = ", ".join(entry.name for entry in here) or "none"
     raise BadInput(f"{name}: no such device; there is {known}")
+
+
+def port_of(name: str) -> str:
+    """The port of the device that was started by this name; of anything else, itself."""
+    return next((entry.port for entry in _recorded() if entry.name == name), name)

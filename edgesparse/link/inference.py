@@ -35,11 +35,13 @@ class StepTime:
 
 @dataclass(frozen=True)
 class Latency:
-    """Of runs and pushed hops, microseconds. bins[k] counts those in [2^k, 2^(k+1))."""
+    """Of runs and pushed hops, microseconds. bins[k] counts those in [2^k, 2^(k+1)); ticks: of the
+    clock of StepTime in all, modulo 2^32."""
 
     count: int
     mean: int
     most: int
+    ticks: int
     bins: tuple[int, ...]
 
 
@@ -89,12 +91,13 @@ def reset_state(link: Link) -> None:
     link.request(RUN, {"rst": True})
 
 
-def self_test(link: Link) -> int:
+def self_test(link: Link, tries: int | None = None) -> int:
     """Run the plan's built-in vector; microseconds it took. A stream ends by it.
 
+    tries: to be answered; None: as many as any request has
     Raises LinkRefused when it gave other bytes.
     """
-    return int(link.request(SELF_TEST, {}, wait=RUN_WAIT)["us"])
+    return int(link.request(SELF_TEST, {}, wait=RUN_WAIT, tries=tries)["us"])
 
 
 def _write_input(link: Link, number: int, data: bytes) -> None:
@@ -129,7 +132,8 @@ def latency(link: Link) -> Latency:
     reply = link.request(LATENCY, {})
     bins = np.frombuffer(bytes(reply["h"]), "<u4")
     return Latency(
-        int(reply["n"]), int(reply["mean"]), int(reply["max"]), tuple(int(b) for b in bins))
+        int(reply["n"]), int(reply["mean"]), int(reply["max"]), int(reply["t"]),
+        tuple(int(b) for b in bins))
 
 
 def memory(link: Link) -> Memory:

@@ -124,6 +124,7 @@ typedef struct es_link_stats {
 typedef struct es_link_times {
     uint32_t count, max;
     uint64_t sum;
+    uint32_t ticks; /* sum by the session's clock; wraps */
     uint32_t bins[ES_LINK_BINS];
 } es_link_times;
 

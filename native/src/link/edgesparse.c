@@ -60,21 +60,24 @@ int es_link_stats_read(es_link *link, const es_argument *none,
                        es_cbor_out *reply)
 {
     const es_link_stats *s = &link->stats;
-    es_stream stream = {.overruns = 0};
+    es_stream stream;
 
     (void)none;
-    if (link->config.session != NULL &&
+    if (link->config.session == NULL ||
         es_stream_info(link->config.session, &stream) != ES_OK) {
-        stream.overruns = 0;
+        memset(&stream, 0, sizeof stream);
     }
     es_cbor_put(reply,
                 ES_UINT("rx") ES_UINT("tx") ES_UINT("frames") ES_UINT("crc")
                     ES_UINT("enc") ES_UINT("long") ES_UINT("restart")
                         ES_UINT("dup") ES_UINT("gap") ES_UINT("overrun")
-                            ES_UINT("infer") ES_UINT("drop") ES_UINT("late"),
+                            ES_UINT("infer") ES_UINT("drop") ES_UINT("late")
+                                ES_UINT("runs") ES_UINT("miss")
+                                    ES_UINT("worst"),
                 s->rx, s->tx, s->frames, s->crc, s->enc, s->too_long,
                 s->restart, s->dup, s->gap, s->overrun, s->infer, s->drop,
-                stream.overruns);
+                stream.overruns, (uint32_t)stream.runs,
+                (uint32_t)stream.missing, stream.worst_ticks);
     return 0;
 }
 
@@ -152,10 +155,11 @@ int es_link_latency(es_link *link, const es_argument *none, es_cbor_out *reply)
 
     (void)none;
     es_cbor_put(reply,
-                ES_UINT("n") ES_UINT("mean") ES_UINT("max") ES_BYTES("h"),
+                ES_UINT("n") ES_UINT("mean") ES_UINT("max") ES_UINT("t")
+                    ES_BYTES("h"),
                 times->count,
                 times->count == 0 ? 0 : (uint32_t)(times->sum / times->count),
-                times->max, NULL, (uint32_t)(4 * ES_LINK_BINS));
+                times->max, times->ticks, NULL, (uint32_t)(4 * ES_LINK_BINS));
     at = reply->at - (size_t)4 * ES_LINK_BINS; /* it fits the least buffer */
     for (uint32_t i = 0; i < ES_LINK_BINS; i++) {
         at = es_put_u32(at, times->bins[i]);
@@ -192,7 +196,8 @@ static int read_output(const es_buffer *buffer, uint32_t offset, uint32_t most,
 static int run_once(es_link *link, bool reset, es_cbor_out *reply)
 {
     es_session *session = link->config.session;
-    uint32_t passed = 0, since = es_link_micros(link);
+    es_link_moment since = es_link_now(link);
+    uint32_t passed = 0;
 
     if ((reset ? es_reset : es_run)(session) != ES_OK) {
         return ES_SMP_UNKNOWN;

@@ -55,11 +55,24 @@ uint32_t es_link_micros(const es_link *link)
                                        : link->config.micros(link->config.user);
 }
 
-uint32_t es_link_timed(es_link *link, uint32_t since)
+es_link_moment es_link_now(const es_link *link)
+{
+    const es_session *session = link->config.session;
+    es_link_moment now = {es_link_micros(link), 0};
+
+    if (session != NULL && session->ticks != NULL) {
+        now.ticks = session->ticks();
+    }
+    return now;
+}
+
+uint32_t es_link_timed(es_link *link, es_link_moment since)
 {
     es_link_times *times = &link->times;
-    uint32_t passed = es_link_micros(link) - since, bin = 0;
+    es_link_moment now = es_link_now(link);
+    uint32_t passed = now.micros - since.micros, bin = 0;
 
+    times->ticks += now.ticks - since.ticks;
     for (uint32_t rest = passed; rest > 1 && bin < ES_LINK_BINS - 1;
          rest >>= 1) {
         bin++;

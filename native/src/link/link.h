@@ -59,7 +59,13 @@ es_command es_link_open, es_link_push, es_link_poll, es_link_close;
 
 /* Microseconds now, and count what has passed since. */
 uint32_t es_link_micros(const es_link *link);
-uint32_t es_link_timed(es_link *link, uint32_t since);
+typedef struct es_link_moment {
+    uint32_t micros;
+    uint32_t ticks; /* of the session's clock; 0 without one */
+} es_link_moment;
+
+es_link_moment es_link_now(const es_link *link);
+uint32_t es_link_timed(es_link *link, es_link_moment since);
 
 /* Bytes of all outputs. */
 uint32_t es_link_outputs(const es_session *session);

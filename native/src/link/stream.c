@@ -142,7 +142,7 @@ static int feed_samples(es_link *link, const int16_t *samples, uint32_t frames,
 {
     while (frames > 0 && waiting(link) <= capacity(link) / 2) {
         uint32_t count = frames < info->hop ? frames : info->hop;
-        uint32_t since = es_link_micros(link);
+        es_link_moment since = es_link_now(link);
         es_status status =
             es_push(link->config.session, samples, count, keep_result, link);
         if (status != ES_OK) {
