@@ -67,17 +67,16 @@ int es_link_stats_read(es_link *link, const es_argument *none,
         es_stream_info(link->config.session, &stream) != ES_OK) {
         memset(&stream, 0, sizeof stream);
     }
-    es_cbor_put(reply,
-                ES_UINT("rx") ES_UINT("tx") ES_UINT("frames") ES_UINT("crc")
-                    ES_UINT("enc") ES_UINT("long") ES_UINT("restart")
-                        ES_UINT("dup") ES_UINT("gap") ES_UINT("overrun")
-                            ES_UINT("infer") ES_UINT("drop") ES_UINT("late")
-                                ES_UINT("runs") ES_UINT("miss")
-                                    ES_UINT("worst"),
-                s->rx, s->tx, s->frames, s->crc, s->enc, s->too_long,
-                s->restart, s->dup, s->gap, s->overrun, s->infer, s->drop,
-                stream.overruns, (uint32_t)stream.runs,
-                (uint32_t)stream.missing, stream.worst_ticks);
+    es_cbor_put(
+        reply,
+        ES_UINT("rx") ES_UINT("tx") ES_UINT("frames") ES_UINT("crc")
+            ES_UINT("enc") ES_UINT("long") ES_UINT("restart") ES_UINT("dup")
+                ES_UINT("gap") ES_UINT("overrun") ES_UINT("infer")
+                    ES_UINT("drop") ES_UINT("late") ES_UINT("runs")
+                        ES_UINT("miss") ES_UINT("worst"),
+        s->rx, s->tx, s->frames, s->crc, s->enc, s->too_long, s->restart,
+        s->dup, s->gap, s->overrun, s->infer, s->drop, stream.overruns,
+        (uint32_t)stream.runs, (uint32_t)stream.missing, stream.worst_ticks);
     return 0;
 }
 
