@@ -2,7 +2,7 @@
 #include "exec/kernels.h"
 #include "exec/mve_mac.h"
 
-enum { MOST_TAPS = 64, MOST_ADDED = 256 };
+enum { MOST_TAPS = 64, MOST_ADDED = 256, MOST_PADDED = 1024 };
 
 /* Every shift is to the right, by 31 at most. */
 static bool all_right(const es_i8s *shift)
@@ -48,8 +48,8 @@ typedef struct run {
     const int8_t *from;          /* the first tap, where there is no ring */
     int8_t *out, *out_end;       /* the column of the output; its ring's end */
     uintptr_t bits;              /* patches stand where these are 0 */
-    bool ring;
-    bool scattered; /* taps of a row do not stand side by side */
+    bool ring, copied; /* copied: patches have to be, wherever they stand */
+    bool scattered;    /* taps of a row do not stand side by side */
     int8_t zero;
 } run;
 
@@ -95,8 +95,8 @@ static run begin(const es_regular *step)
     at.out = step->output.base + es_column_at(out, 0);
     at.out_end =
         step->output.base + (size_t)out->ring_columns * out->place->pitch;
-    at.bits =
-        step->group.encoding == ES_BSR && step->group.block_cols == 4 ? 3 : 0;
+    at.bits = step->group.encoding == ES_BSR && step->group.block_cols == 4;
+    at.bits *= 3;
     at.ring = in->ring_columns != 0;
     at.scattered =
         g->kernel_w > 1 && (g->dilation_w > 1 || in->place->pitch != g->in_c);
@@ -186,7 +186,7 @@ static __attribute__((noinline)) const int8_t *patch(const run *at, int8_t *to)
     const bool whole = all_inside(at);
     if (whole && at->kernel_h == 1 && !at->scattered) {
         const int8_t *x = at->ring ? in_ring(at) : at->from;
-        if (x && ((uintptr_t)x & at->bits) == 0) {
+        if (x && ((uintptr_t)x & at->bits) == 0 && !at->copied) {
             return x;
         }
     }
@@ -298,15 +298,47 @@ static void add_columns(const run *at, const es_mve_sum *sum,
     }
 }
 
-/* Dense rows or blocks. */
-static void full(run *at, const es_mve_mac *mac, const es_mve_scale *by,
+/* Where patches are gathered, and how many at once. */
+typedef struct room {
+    int8_t *at;
+    uint32_t stride, columns;
+} room;
+
+/* `padded`, MOST_PADDED bytes, where words are wanted and the scratch, or an
+ * input that patches stand in, has none; columns: 0 where that is too small. */
+static room room_of(run *at, int8_t *padded)
+{
+    const es_regular *step = at->step;
+    room scratch = {(int8_t *)step->scratch, step->patch, ES_TILE_COLUMNS};
+    uintptr_t words = step->patch;
+    words |= step->in_place ? (uintptr_t)step->input.base | (uintptr_t)at->width
+                            : (uintptr_t)step->scratch;
+    if ((words & at->bits) == 0) {
+        return scratch;
+    }
+    const uint32_t stride = (step->patch + 3) / 4 * 4;
+    const uint32_t columns = MOST_PADDED / stride;
+    room own = {padded, stride,
+                columns < ES_TILE_COLUMNS ? columns : ES_TILE_COLUMNS};
+    at->copied = stride != step->patch;
+    es_mve_fill(padded, 0, MOST_PADDED);
+    return own;
+}
+
+/* Dense rows or blocks; false: and nothing is done. */
+static bool full(run *at, const es_mve_mac *mac, const es_mve_scale *by,
                  const es_mve_sum *sum)
 {
     const es_regular *step = at->step;
     int8_t before[MOST_ADDED]; /* the addition */
-    uint32_t most = ES_TILE_COLUMNS;
+    int8_t padded[MOST_PADDED] __attribute__((aligned(4)));
+    const room to_gather = room_of(at, padded);
+    uint32_t most = to_gather.columns;
     if (sum && MOST_ADDED / mac->rows < most) {
         most = MOST_ADDED / mac->rows;
+    }
+    if (most == 0) {
+        return false;
     }
     for (uint32_t first = 0, count; first < step->columns; first += count) {
         const int8_t *x[ES_TILE_COLUMNS];
@@ -314,7 +346,7 @@ static void full(run *at, const es_mve_mac *mac, const es_mve_scale *by,
         const uint32_t rest = step->columns - first;
         count = rest < most ? rest : most;
         for (uint32_t p = 0; p < count; p++, next_column(at)) {
-            x[p] = patch(at, (int8_t *)step->scratch + p * step->patch);
+            x[p] = patch(at, to_gather.at + p * to_gather.stride);
             out[p] = at->out;
             to[p] = sum ? before + p * mac->rows : out[p];
         }
@@ -327,6 +359,7 @@ static void full(run *at, const es_mve_mac *mac, const es_mve_scale *by,
             add_columns(at, sum, before, first, count, out);
         }
     }
+    return true;
 }
 
 bool es_regular__mve(const es_regular *step)
@@ -339,7 +372,7 @@ bool es_regular__mve(const es_regular *step)
     const bool dense = group->encoding == ES_DENSE, adds = step->add.kind != 0;
     es_mve_scale by;
     es_mve_sum sum;
-    if ((!dense && (g->groups > 1 || !es_mve_takes_blocks(step))) ||
+    if ((!dense && (g->groups > 1 || !es_mve_takes_blocks(group))) ||
         !es_mve_scale_begin(&step->requant, mac.rows, &by) ||
         (adds &&
          (mac.rows > MOST_ADDED || !es_mve_add_begin(&step->add, &sum)))) {
@@ -347,8 +380,7 @@ bool es_regular__mve(const es_regular *step)
     }
     run at = begin(step);
     if (g->groups == 1) {
-        full(&at, &mac, &by, adds ? &sum : NULL);
-        return true;
+        return full(&at, &mac, &by, adds ? &sum : NULL);
     }
     if (takes_depthwise(&at, mac.rows, count)) {
         depthwise(&at, &mac, &by, adds ? &sum : NULL);
