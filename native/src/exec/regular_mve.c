@@ -45,11 +45,11 @@ typedef struct run {
     int32_t stride_h, stride_w, left;
     uint32_t inside_h, inside_w; /* from 0 to here all taps are inside */
     int32_t next;                /* to the next column, bytes */
-    const int8_t *from;          /* the first tap, where there is no ring */
-    int8_t *out, *out_end;       /* the column of the output; its ring's end */
-    uintptr_t bits;              /* patches stand where these are 0 */
-    bool ring, copied; /* copied: patches have to be, wherever they stand */
-    bool scattered;    /* taps of a row do not stand side by side */
+    int32_t from;          /* to the first tap, bytes, where there is no ring */
+    int8_t *out, *out_end; /* the column of the output; its ring's end */
+    uintptr_t bits;        /* patches stand where these are 0 */
+    bool ring, copied;     /* copied: patches have to be, wherever they stand */
+    bool scattered;        /* taps of a row do not stand side by side */
     int8_t zero;
 } run;
 
@@ -64,10 +64,11 @@ static inline const int8_t *column_at(const es_reader *tensor, int32_t column)
     return tensor->base + (ptrdiff_t)at * (ptrdiff_t)map->place->pitch;
 }
 
-/* Where the first tap of the column would stand, were all columns there. */
-static const int8_t *plain(const run *at)
+/* Bytes to the first tap of the column, before the input where it is outside.
+ */
+static int32_t plain(const run *at)
 {
-    return at->step->input.base + (at->y * at->in_w + at->x) * at->width;
+    return (at->y * at->in_w + at->x) * at->width;
 }
 
 /* First taps, from 0 on, that have the last one `taps` further inside. */
@@ -154,13 +155,14 @@ static __attribute__((noinline)) void gather_edge(const run *at, int8_t *patch)
     const int32_t row = at->row, inside = (at->in_w - at->x) * at->width;
     const int32_t from = at->x < 0 ? -at->x * at->width : 0;
     const int32_t to = inside < from ? from : inside < row ? inside : row;
-    const int8_t *x = at->from;
+    int32_t x = at->from;
     for (int32_t n = at->kernel_h, y = at->y; n > 0; n--) {
         if (y < 0 || y >= at->in_h) {
             es_mve_fill(patch, at->zero, (uint32_t)row);
         } else {
             es_mve_fill(patch, at->zero, (uint32_t)from);
-            es_mve_copy(patch + from, x + from, (uint32_t)(to - from));
+            es_mve_copy(patch + from, at->step->input.base + x + from,
+                        (uint32_t)(to - from));
             es_mve_fill(patch + to, at->zero, (uint32_t)(row - to));
         }
         patch += row;
@@ -185,7 +187,8 @@ static __attribute__((noinline)) const int8_t *patch(const run *at, int8_t *to)
 {
     const bool whole = all_inside(at);
     if (whole && at->kernel_h == 1 && !at->scattered) {
-        const int8_t *x = at->ring ? in_ring(at) : at->from;
+        const int8_t *x =
+            at->ring ? in_ring(at) : at->step->input.base + at->from;
         if (x && ((uintptr_t)x & at->bits) == 0 && !at->copied) {
             return x;
         }
@@ -193,7 +196,7 @@ static __attribute__((noinline)) const int8_t *patch(const run *at, int8_t *to)
     if (at->scattered || at->ring || at->width != at->row / at->kernel_w) {
         gather_taps(at, to);
     } else if (whole) {
-        const int8_t *x = at->from;
+        const int8_t *x = at->step->input.base + at->from;
         int8_t *row = to;
         for (int32_t n = at->kernel_h; n > 0; n--, x += at->line) {
             es_mve_copy(row, x, (uint32_t)at->row);
@@ -208,35 +211,28 @@ static __attribute__((noinline)) const int8_t *patch(const run *at, int8_t *to)
 /* ---- depthwise ---- */
 
 /* Addresses of all taps; zeros for those outside. */
-static void taps(const run *at, const int8_t *zeros, const int8_t **tap)
+static void edge_taps(const run *at, const int8_t *zeros, const int8_t **tap)
 {
-    const bool whole = all_inside(at) && !at->ring;
-    const uint32_t in_w = (uint32_t)at->in_w, in_h = (uint32_t)at->in_h;
-    const int32_t dilation = at->dilation_w, next = at->width * dilation;
-    const int8_t *from = at->from;
-    int32_t y = at->y;
-    for (int32_t n = at->kernel_h; n > 0; n--, from += at->line) {
-        const int8_t *here = from;
-        if (whole) {
-            for (int32_t k = at->kernel_w; k > 0; k--, here += next) {
-                *tap++ = here;
-            }
-            continue;
+    for (int32_t n = 0; n < at->kernel_h; n++) {
+        int32_t y = at->y + n * at->dilation_h, x = at->x;
+        for (int32_t k = at->kernel_w; k > 0; k--, x += at->dilation_w) {
+            bool there = y >= 0 && y < at->in_h && x >= 0 && x < at->in_w;
+            *tap++ =
+                there ? column_at(&at->step->input, y * at->in_w + x) : zeros;
         }
-        uint32_t x = (uint32_t)at->x; /* huge: before the first column */
-        const uint32_t limit = (uint32_t)y < in_h ? in_w : 0;
+    }
+}
+
+/* Addresses of taps that are all inside, where there is no ring. */
+static void inner_taps(const run *at, const int8_t **tap)
+{
+    const int8_t *row = at->step->input.base + at->from;
+    const int32_t next = at->width * at->dilation_w;
+    for (int32_t n = at->kernel_h; n > 0; n--, row += at->line) {
+        const int8_t *here = row;
         for (int32_t k = at->kernel_w; k > 0; k--, here += next) {
-            if (x >= limit) {
-                *tap++ = zeros;
-            } else if (at->ring) {
-                int32_t column = y * at->in_w + (int32_t)x;
-                *tap++ = column_at(&at->step->input, column);
-            } else {
-                *tap++ = here;
-            }
-            x += (uint32_t)dilation;
+            *tap++ = here;
         }
-        y += at->dilation_h;
     }
 }
 
@@ -266,7 +262,11 @@ static void depthwise(run *at, const es_mve_mac *mac, const es_mve_scale *by,
         es_mve_fill(zeros, at->zero, mac->rows);
     }
     for (uint32_t n = 0; n < step->columns; n++, next_column(at)) {
-        taps(at, zeros, tap);
+        if (all_inside(at) && !at->ring) {
+            inner_taps(at, tap);
+        } else {
+            edge_taps(at, zeros, tap);
+        }
         es_mve_depthwise(&columns, by, pairs, tap, sum ? before : at->out);
         if (sum) {
             es_mve_add(sum, before, column_at(&step->operand, (int32_t)n),

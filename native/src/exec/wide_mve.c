@@ -198,12 +198,12 @@ static void all_rows(const es_row_group *group, const int32_t *bias,
     for (uint32_t r = 0; r < group->row_count; r += 4) {
         const uint32_t rest = group->row_count - r;
         const mve_pred16_t there = vctp32q(rest);
-        int32_t sum[ES_TILE_COLUMNS][4] = {{0}};
+        int32_t sum[ES_TILE_COLUMNS][4];
         sums(&at, bias + r, rest < 4 ? rest : 4, x, columns, sum);
         const int32x4_t m = vldrwq_z_s32(by->multiplier + r, there);
         const int32x4_t h = vldrbq_z_s32(by->shift + r, there);
         for (uint32_t p = 0; p < columns; p++) {
-            int32x4_t v = es_mve_scaled(by, vldrwq_s32(sum[p]), m, h);
+            int32x4_t v = es_mve_scaled(by, vldrwq_z_s32(sum[p], there), m, h);
             vstrbq_p_s32(to[p] + r, v, there);
         }
     }
