@@ -13,17 +13,13 @@
  */
 enum { ROWS = 4 };
 
-/* right - 1 of four rows, a byte each; *simple says whether that and their
- * multipliers are as above. */
-static inline uint32_t halves_of(const int32_t *multiplier, const int8_t *shift,
-                                 bool *simple)
+/* Whether four rows have factors as above: right - 1 of each a byte of halves.
+ */
+static inline bool are_simple(const int32_t *multiplier, uint32_t halves)
 {
-    uint32_t halves = ~es_dsp_load(shift); /* ~-right = right - 1 */
-    int32_t both = multiplier[0] & multiplier[1];
-    both &= multiplier[2] & multiplier[3];
-    *simple = ((halves | (halves + 0x6C6C6C6CU)) & 0x80808080U) == 0 &&
-              (both >> 30) != 0;
-    return halves;
+    int32_t all = multiplier[0] & multiplier[1] & multiplier[2] & multiplier[3];
+    return ((halves | (halves + 0x6C6C6C6CU)) & 0x80808080U) == 0 &&
+           (all >> 30) != 0;
 }
 
 /* Rows as the words of the format have it. */
@@ -61,15 +57,18 @@ scale(const es_dsp_tile *tile, uint32_t first, uint32_t row, uint32_t rows,
     for (uint32_t p = 0; p < width; p++) {
         to[p] = places[p] + row;
     }
-    for (; row + ROWS <= rows; row += ROWS, shift += ROWS) {
-        bool simple;
-        uint32_t halves = halves_of(multiplier, shift, &simple);
-        if (!simple) {
+    const int8_t *const start = shift;
+    const int8_t *const end = start + (rows - row) / ROWS * ROWS;
+    for (; shift != end; shift += ROWS, multiplier += ROWS) {
+        const int32_t all[ROWS] = {multiplier[0], multiplier[1], multiplier[2],
+                                   multiplier[3]};
+        uint32_t halves = ~es_dsp_load(shift); /* ~-right = right - 1 */
+        if (!are_simple(all, halves)) {
             break;
         }
 #pragma GCC unroll 4
         for (uint32_t r = 0; r < ROWS; r++, halves >>= 8) {
-            int32_t by = *multiplier++, add = 0;
+            int32_t by = width > 1 ? multiplier[r] : all[r], add = 0;
             if (width > 1) {
                 add = es_dsp_left(twice_zero_and_1, halves);
             }
@@ -85,7 +84,7 @@ scale(const es_dsp_tile *tile, uint32_t first, uint32_t row, uint32_t rows,
             }
         }
     }
-    return row;
+    return row + (uint32_t)(shift - start);
 }
 
 #define SCALE(width)                                                           \
@@ -164,16 +163,18 @@ static void add(const es_stage *stage, const es_scaled *halved,
 {
     const es_scaled *out = stage->out;
     const int32_t multiplier = by->multiplier, right = -by->shift;
-    const int32_t zero = by->zero_point * (2 << LEFT);
+    const int32_t zero = -by->zero_point * (2 << LEFT);
     const int32_t half = 1 << (right - 1);
-    const int32_t halved_zero = halved->zero_point * (1 << LEFT);
+    const int32_t halved_zero = -halved->zero_point * (1 << LEFT);
     const int32_t out_multiplier = out->multiplier, out_right = -out->shift;
     const int32_t out_half = (2 * out->zero_point + 1) * (1 << (out_right - 1));
     for (const int8_t *end = a + count; a != end;) {
-        int32_t v = *b++ * (2 << LEFT) - zero;
-        int32_t r = es_dsp_smmlar(v, multiplier, half);
+        int32_t v, r, twice;
+        ES_DSP_SHIFT_ADD(v, *b++, LEFT + 1, zero);
+        r = es_dsp_smmlar(v, multiplier, half);
         r = (r + (v >> 31)) >> right;
-        v = *a++ * (1 << LEFT) - halved_zero + 2 * r; /* twice the sum */
+        ES_DSP_SHIFT_ADD(twice, *a++, LEFT, halved_zero);
+        v = twice + 2 * r; /* of the sum */
         r = es_dsp_smmlar(v, out_multiplier, out_half);
         r = (r + (v >> 31)) >> out_right;
         *to++ = (int8_t)es_dsp_to_int8(r);
