@@ -27,42 +27,43 @@ typedef struct out_end {
     int32_t zero_point;
 } out_end;
 
+/* Biases; then, past the blocks of the row, what scales it. */
+#define BEGIN                                                                  \
+    "ldrd %[a], %[b], %[counts]\n\tldrh %[n], [%[a], %[row], lsl #1]\n\t"      \
+    "ldr %[a], [%[b], %[row], lsl #2]\n\t"                                     \
+    "mov %[b], %[a]\n\tmov %[c], %[a]\n\tmov %[d], %[a]\n\t"
+/* `bytes`: what shifts a number of blocks to bytes of the index. */
+#define SCALED(bytes)                                                          \
+    "vmov %q[v][2], %q[v][0], %[a], %[c]\n\t"                                  \
+    "vmov %q[v][3], %q[v][1], %[b], %[d]\n\t"                                  \
+    "rsb %[n], #0\n\tand %[n], #3\n\t"                                         \
+    "sub %[i], %[i], %[n], lsl #" bytes "\n\t"                                 \
+    "sub %[w], %[w], %[n], lsl #2\n\tldrd %[a], %[b], %[scales]\n\t"           \
+    "ldr %[a], [%[a], %[row], lsl #2]\n\tldrsb %[b], [%[b], %[row]]\n\t"       \
+    "vqrdmulh.s32 %q[v], %q[v], %[a]\n\t"
+#define SCALED8     SCALED("0")
+#define SCALED16    SCALED("1")
 #define UNRECTIFIED "vshr.s32 q0, %q[v], #31\n\tvadd.i32 %q[v], %q[v], q0\n\t"
+#define STORED                                                                 \
+    "ldrd %[c], %[d], %[outs]\n\tadd %[c], %[row]\n\t"                         \
+    "vrshl.s32 %q[v], %[b]\n\tvadd.i32 %q[v], %q[v], %[d]\n\t"                 \
+    "vmax.s32 %q[v], %q[v], %q[low]\n\tvmin.s32 %q[v], %q[v], %q[high]\n\t"    \
+    "vstrb.32 %q[v], [%[c], %q[apart]]\n\t"
 
 /* All rows: sums, 11 instructions for 64 products, and then their scaling with
  * a lane for each column; 28 a row besides. Left to the compiler, they are 58.
- * `size` is what shifts a number of blocks to bytes of the index. */
-#define ALL_ROWS(index, size, sign)                                            \
-    __asm volatile(                                                            \
-        "3:\tldrd %[a], %[b], %[counts]\n\t"                                   \
-        "ldrh %[n], [%[a], %[row], lsl #1]\n\t"                                \
-        "ldr %[a], [%[b], %[row], lsl #2]\n\t"                                 \
-        "mov %[b], %[a]\n\tmov %[c], %[a]\n\tmov %[d], %[a]\n\t" ES_MVE_TURNS( \
-            index,                                                             \
-            ONE_ROW_FOUR) "vmov %q[v][2], %q[v][0], %[a], %[c]\n\t"            \
-                          "vmov %q[v][3], %q[v][1], %[b], %[d]\n\t"            \
-                          "rsb %[n], #0\n\tand %[n], #3\n\t"                   \
-                          "sub %[i], %[i], %[n], lsl #" size "\n\t"            \
-                          "sub %[w], %[w], %[n], lsl #2\n\t"                   \
-                          "ldrd %[a], %[b], %[scales]\n\t"                     \
-                          "ldr %[a], [%[a], %[row], lsl #2]\n\t"               \
-                          "ldrsb %[b], [%[b], %[row]]\n\t"                     \
-                          "ldrd %[c], %[d], %[outs]\n\tadd %[c], %[row]\n\t"   \
-                          "vqrdmulh.s32 %q[v], %q[v], %[a]\n\t" sign           \
-                          "vrshl.s32 %q[v], %[b]\n\tvadd.i32 %q[v], %q[v], "   \
-                          "%[d]\n\t"                                           \
-                          "vmax.s32 %q[v], %q[v], %q[low]\n\t"                 \
-                          "vmin.s32 %q[v], %q[v], %q[high]\n\t"                \
-                          "vstrb.32 %q[v], [%[c], %q[apart]]\n\t"              \
-                          "adds %[row], #1\n\tbne 3b"                          \
-        : [v] "=&w"(v), [a] "=&Te"(a), [b] "=&Te"(b), [c] "=&Te"(c),           \
-          [d] "=&Te"(d), [i] "+&l"(i), [w] "+&r"(w), [row] "+&r"(row),         \
-          [n] "=&r"(n)                                                         \
-        : ES_MVE_GIVEN(x0), ES_MVE_GIVEN(x1), ES_MVE_GIVEN(x2),                \
-          ES_MVE_GIVEN(x3), [counts] "m"(counts), [scales] "m"(scales),        \
-          [outs] "m"(outs), [low] "w"(low), [high] "w"(high),                  \
-          [apart] "w"(apart)                                                   \
-        : "lr", "q0", "q1", "q2", "q3", "memory", "cc")
+ */
+#define ALL_ROWS(index, scaled, sign)                                          \
+    __asm volatile("3:\t" BEGIN ES_MVE_LOOP index ONE_ROW_FOUR ES_MVE_END      \
+                       scaled sign STORED "adds %[row], #1\n\tbne 3b"          \
+                   : [v] "=&w"(v), [a] "=&Te"(a), [b] "=&Te"(b),               \
+                     [c] "=&Te"(c), [d] "=&Te"(d), [i] "+&l"(i), [w] "+&r"(w), \
+                     [row] "+&r"(row), [n] "=&r"(n)                            \
+                   : ES_MVE_GIVEN(x0), ES_MVE_GIVEN(x1), ES_MVE_GIVEN(x2),     \
+                     ES_MVE_GIVEN(x3), [counts] "m"(counts),                   \
+                     [scales] "m"(scales), [outs] "m"(outs), [low] "w"(low),   \
+                     [high] "w"(high), [apart] "w"(apart)                      \
+                   : "lr", "q0", "q1", "q2", "q3", "memory", "cc")
 
 /* noinline: it takes all registers. */
 static __attribute__((noinline)) void
@@ -86,13 +87,13 @@ four_columns(const es_row_group *group, const int32_t *bias,
     uint32_t n;
     int32x4_t v;
     if (group->index_bits == 8 && by->to.rectified) {
-        ALL_ROWS(ES_MVE_INDEX8, "0", "");
+        ALL_ROWS(ES_MVE_INDEX8, SCALED8, "");
     } else if (group->index_bits == 8) {
-        ALL_ROWS(ES_MVE_INDEX8, "0", UNRECTIFIED);
+        ALL_ROWS(ES_MVE_INDEX8, SCALED8, UNRECTIFIED);
     } else if (by->to.rectified) {
-        ALL_ROWS(ES_MVE_INDEX16, "1", "");
+        ALL_ROWS(ES_MVE_INDEX16, SCALED16, "");
     } else {
-        ALL_ROWS(ES_MVE_INDEX16, "1", UNRECTIFIED);
+        ALL_ROWS(ES_MVE_INDEX16, SCALED16, UNRECTIFIED);
     }
 }
 
@@ -104,7 +105,7 @@ static inline int32_t one_row(const es_mve_walk *at, uint32_t n,
     const uint8_t *i = at->index;
     const int8_t *w = at->w;
 #define ONE(index)                                                             \
-    __asm volatile(ES_MVE_TURNS(index, ONE_ROW)                                \
+    __asm volatile(ES_MVE_LOOP index ONE_ROW ES_MVE_END                        \
                    : ES_MVE_SUM(a), ES_MVE_LOW(i), ES_MVE_MOVES(w)             \
                    : ES_MVE_GIVEN(x0), ES_MVE_GIVEN(n)                         \
                    : "lr", "q0", "q1", "q2", "memory")
@@ -116,12 +117,12 @@ static inline int32_t one_row(const es_mve_walk *at, uint32_t n,
     return a;
 }
 
-/* sum[column][row] */
-static void four_rows(es_mve_walk *at, const int32_t *bias,
+/* sum[column][row] of `rows`, at most 4 */
+static void four_rows(es_mve_walk *at, const int32_t *bias, uint32_t rows,
                       const int8_t *const *x, uint32_t columns,
                       int32_t (*sum)[4])
 {
-    for (uint32_t r = 0; r < 4; r++) {
+    for (uint32_t r = 0; r < rows; r++) {
         const uint32_t n = es_mve_walk_count(at);
         for (uint32_t p = 0; p < columns; p++) {
             sum[p][r] = one_row(at, n, x[p], bias[r]);
@@ -145,17 +146,19 @@ static void four_rows(es_mve_walk *at, const int32_t *bias,
     TWO_ROWS "vldrw.u32 q3, [%[x1], q0, uxtw #2]\n\t"                          \
              "vmladava.s8 %[c], q1, q3\n\tvmladava.s8 %[d], q2, q3\n\t"
 
-/* Two rows of two columns; of one, x[1] = x[0] and what comes of it is lost. */
+/* Rows with biases a and b, of two columns; where there is one, it comes
+ * twice. */
 static inline void two_rows(const es_mve_walk *at, uint32_t n, const int8_t *x0,
-                            const int8_t *x1, const int32_t *bias,
+                            const int8_t *x1, int32_t a, int32_t b,
                             int32_t *left, int32_t *right)
 {
     const uint8_t *i = at->index;
     const int8_t *w = at->w - 32;
-    int32_t a = bias[0], b = bias[1], c = a, d;
+    int32_t c = a, d;
 #define TWO(index)                                                             \
     __asm volatile(                                                            \
-        EIGHT_APART "mov %[d], %[b]\n\t" ES_MVE_TURNS(index, TWO_ROWS_TWO)     \
+        EIGHT_APART                                                            \
+        "mov %[d], %[b]\n\t" ES_MVE_LOOP index TWO_ROWS_TWO ES_MVE_END         \
         : ES_MVE_SUM(a), ES_MVE_SUM(b), ES_MVE_SUM(c), [d] "=&Te"(d),          \
           ES_MVE_LOW(i)                                                        \
         : ES_MVE_GIVEN(w), ES_MVE_GIVEN(x0), ES_MVE_GIVEN(x1), ES_MVE_GIVEN(n) \
@@ -169,14 +172,15 @@ static inline void two_rows(const es_mve_walk *at, uint32_t n, const int8_t *x0,
 }
 
 static void four_rows_by_twos(es_mve_walk *at, const int32_t *bias,
-                              const int8_t *const *x, uint32_t columns,
-                              int32_t (*sum)[4])
+                              uint32_t rows, const int8_t *const *x,
+                              uint32_t columns, int32_t (*sum)[4])
 {
-    for (uint32_t r = 0; r < 4; r += 2) {
+    for (uint32_t r = 0; r < rows; r += 2) {
         const uint32_t n = es_mve_walk_count(at);
+        const int32_t a = bias[r], b = r + 1 < rows ? bias[r + 1] : 0;
         for (uint32_t p = 0; p < columns; p += 2) {
             uint32_t q = p + 1 < columns ? p + 1 : p;
-            two_rows(at, n, x[p], x[q], bias + r, &sum[p][r], &sum[q][r]);
+            two_rows(at, n, x[p], x[q], a, b, &sum[p][r], &sum[q][r]);
         }
         es_mve_walk_past(at, n, 8);
     }
@@ -184,7 +188,7 @@ static void four_rows_by_twos(es_mve_walk *at, const int32_t *bias,
 
 /* ---- all of them ---- */
 
-typedef void sums_of(es_mve_walk *at, const int32_t *bias,
+typedef void sums_of(es_mve_walk *at, const int32_t *bias, uint32_t rows,
                      const int8_t *const *x, uint32_t columns,
                      int32_t (*sum)[4]);
 
@@ -193,16 +197,17 @@ static void all_rows(const es_row_group *group, const int32_t *bias,
                      int8_t *const *to, uint32_t columns, sums_of *sums)
 {
     es_mve_walk at = es_mve_walk_begin(group);
-    const int32_t *multiplier = by->multiplier;
-    const int8_t *shift = by->shift;
     for (uint32_t r = 0; r < group->row_count; r += 4) {
+        const uint32_t rest = group->row_count - r;
+        const mve_pred16_t there = vctp32q(rest);
         int32_t sum[ES_TILE_COLUMNS][4];
-        sums(&at, bias + r, x, columns, sum);
-        const int32x4_t m = vldrwq_s32(multiplier), h = vldrbq_s32(shift);
+        sums(&at, bias + r, rest < 4 ? rest : 4, x, columns, sum);
+        const int32x4_t m = vldrwq_z_s32(by->multiplier + r, there);
+        const int32x4_t h = vldrbq_z_s32(by->shift + r, there);
         for (uint32_t p = 0; p < columns; p++) {
-            vstrbq_s32(to[p] + r, es_mve_scaled(by, vldrwq_s32(sum[p]), m, h));
+            int32x4_t v = es_mve_scaled(by, vldrwq_z_s32(sum[p], there), m, h);
+            vstrbq_p_s32(to[p] + r, v, there);
         }
-        multiplier += 4, shift += 4;
     }
 }
 
