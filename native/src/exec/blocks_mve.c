@@ -15,20 +15,12 @@ static es_mve_all_rows *kernel_of(const es_row_group *group)
                                     : NULL;
 }
 
-/* Words are loaded from addresses that are a multiple of 4, and half words of
- * the index from even ones. */
-bool es_mve_takes_blocks(const es_regular *step)
+/* Words of weights are loaded from addresses that are a multiple of 4, and half
+ * words of the index from even ones. */
+bool es_mve_takes_blocks(const es_row_group *group)
 {
-    const es_row_group *group = &step->group;
-    uintptr_t words = (uintptr_t)group->values.data;
-    if (step->in_place) {
-        words |= (uintptr_t)step->input.base | step->input.map.place->pitch;
-    } else {
-        words |= (uintptr_t)step->scratch | step->patch;
-    }
     return group->encoding == ES_BSR && kernel_of(group) &&
-           group->row_count % 4 == 0 && step->patch % group->block_cols == 0 &&
-           (group->block_cols == 1 || words % 4 == 0) &&
+           (group->block_cols == 1 || (uintptr_t)group->values.data % 4 == 0) &&
            (uintptr_t)group->index.data % 2 == 0;
 }
 

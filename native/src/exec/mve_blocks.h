@@ -16,7 +16,8 @@ typedef struct es_mve_walk {
 
 static inline es_mve_walk es_mve_walk_begin(const es_row_group *group)
 {
-    const uint32_t block_rows = group->row_count / group->block_rows;
+    const uint32_t height = group->block_rows;
+    const uint32_t block_rows = (group->row_count + height - 1) / height;
     es_mve_walk at = {group->index.data, group->index.data + 2 * block_rows,
                       group->values.data, group->index_bits == 16};
     return at;

@@ -16,11 +16,11 @@ typedef struct es_mve_mac {
 void es_mve_dense(const es_mve_mac *mac, const es_mve_scale *by,
                   const int8_t *const *x, int8_t *const *to, uint32_t columns);
 
-/* Whether es_mve_blocks does the blocks of this step. */
-bool es_mve_takes_blocks(const es_regular *step);
+/* Whether es_mve_blocks does these blocks. */
+bool es_mve_takes_blocks(const es_row_group *group);
 
-/* The same of blocks; x[p] are multiples of 4 where blocks have four columns.
- */
+/* The same of blocks. Where those have four columns, x[p] is a multiple of 4
+ * and has as many bytes as it takes to fill the last of them. */
 void es_mve_blocks(const es_row_group *group, const int32_t *bias,
                    const es_mve_scale *by, const int8_t *const *x,
                    int8_t *const *to, uint32_t columns);

@@ -77,6 +77,31 @@ static uint32_t next_count(work *at)
     return count;
 }
 
+/* What loops over block rows that take all registers find in memory. */
+typedef struct block_rows {
+    const int32_t *bias;
+    const uint8_t *count;
+    int32_t *sums;
+    uint32_t left; /* block rows */
+    const int8_t *w;
+    const uint8_t *column;
+    const void *inputs;
+    uint32_t blocks; /* of a block row, if the loop keeps them here */
+} block_rows;
+
+#define RUN_BLOCK_ROWS(many, body)                                             \
+    block_rows all = {bias,      at->count,  sums,       many,                 \
+                      at->value, at->column, at->inputs, 0};                   \
+    register block_rows *it __asm("r0") = &all;                                \
+    __asm volatile(body                                                        \
+                   : "+r"(it)                                                  \
+                   :                                                           \
+                   : "r1", "r2", "r3", "r4", "r5", "r6", "r7", "r8", "r9",     \
+                     "r10", "r11", "r12", "lr", "memory", "cc");               \
+    at->count = all.count;                                                     \
+    at->value = all.w;                                                         \
+    at->column = all.column
+
 /* A row of blocks, four columns, as it lies in memory: the loop takes all the
  * registers there are. */
 typedef struct wide_row {
@@ -143,22 +168,34 @@ typedef struct wide_row {
             rows -= part;                                                      \
         }                                                                      \
     }
-WIDE_ROWS(1, "4")
+/* Rows of 1 x 4: the next one starts where this one ends. */
+ALONE void wide_1(work *at, uint32_t rows, const int32_t *bias, int32_t *sums)
+{
+    RUN_BLOCK_ROWS(
+        rows,
+        "push {r0}\n\tadd r0, #16\n\tldmia r0, {r8-r10}\n\t"
+        "1:\n\tldr r11, [sp]\n\tldrd r4, r5, [r11]\n\t"
+        "ldr r0, [r4], #4\n\tldrh r12, [r5], #2\n\tstrd r4, r5, [r11]\n\t"
+        "mov r1, r0\n\tmov r2, r0\n\tmov r3, r0\n\tstr r12, [r11, #28]\n\t"
+        "lsrs r11, r12, #2\n\tbeq 3f\n\t"
+        "2:\n\tpush {r11}\n\t" WIDE_BLOCK("4") WIDE_BLOCK("4") WIDE_BLOCK("4")
+            WIDE_BLOCK("4") "pop {r11}\n\tsubs r11, #1\n\tbne 2b\n\t"
+                            "3:\n\tldr r4, [sp]\n\tldr r11, [r4, #28]\n\tands "
+                            "r11, #3\n\tbeq 5f\n\t"
+                            "4:\n\tpush {r11}\n\t" WIDE_BLOCK(
+                                "4") "pop {r11}\n\tsubs r11, #1\n\tbne 4b\n\t"
+                                     "5:\n\tldr lr, [sp]\n\tldrd r4, r5, [lr, "
+                                     "#8]\n\tstmia r4!, {r0-r3}\n\t"
+                                     "subs r5, #1\n\tstrd r4, r5, [lr, "
+                                     "#8]\n\tbne 1b\n\t"
+                                     "pop {r0}\n\tadd r0, #16\n\tstmia r0, "
+                                     "{r8-r9}\n\t");
+}
+
 WIDE_ROWS(2, "8")
 WIDE_ROWS(4, "16")
 
 /* ---- blocks of four rows, one patch ---- */
-
-/* What loops over block rows that take all registers find in memory. */
-typedef struct block_rows {
-    const int32_t *bias;
-    const uint8_t *count;
-    int32_t *sums;
-    uint32_t left; /* block rows */
-    const int8_t *w;
-    const uint8_t *column;
-    const int8_t *x;
-} block_rows;
 
 /* r0 points to the struct. r0 to r3: sums; r8: weights; r9: columns; r10: the
  * patch; r11: blocks of the block row. `many` blocks, 2^shift a turn, while
@@ -173,19 +210,6 @@ typedef struct block_rows {
     "3:\n\t" few "ldr lr, [sp]\n\tldrd r4, r5, [lr, #8]\n\t"                   \
     "stmia r4!, {r0-r3}\n\tsubs r5, #1\n\tstrd r4, r5, [lr, #8]\n\tbne 1b\n\t" \
     "pop {r0}\n\tadd r0, #16\n\tstmia r0, {r8-r9}\n\t"
-
-#define RUN_BLOCK_ROWS(body)                                                   \
-    block_rows all = {bias,      at->count,  sums,      rows / 4,              \
-                      at->value, at->column, at->inputs};                      \
-    register block_rows *it __asm("r0") = &all;                                \
-    __asm volatile(body                                                        \
-                   : "+r"(it)                                                  \
-                   :                                                           \
-                   : "r1", "r2", "r3", "r4", "r5", "r6", "r7", "r8", "r9",     \
-                     "r10", "r11", "r12", "lr", "memory", "cc");               \
-    at->count = all.count;                                                     \
-    at->value = all.w;                                                         \
-    at->column = all.column
 
 /* 4 x 4: 22 instructions for 16 products. r4, r5: rows; r6: even weights; r7,
  * r12: the inputs. */
@@ -204,6 +228,7 @@ ALONE void square_one(work *at, uint32_t rows, const int32_t *bias,
                       int32_t *sums)
 {
     RUN_BLOCK_ROWS(
+        rows / 4,
         BLOCK_ROWS(SQUARE_BLOCK SQUARE_BLOCK SQUARE_BLOCK SQUARE_BLOCK, "2",
                    "ands lr, r11, #3\n\tbeq 5f\n\t"
                    "4:\n\t" SQUARE_BLOCK "subs lr, #1\n\tbne 4b\n\t5:\n\t"));
@@ -228,7 +253,8 @@ ALONE void square_one(work *at, uint32_t rows, const int32_t *bias,
 
 ALONE void tall_one(work *at, uint32_t rows, const int32_t *bias, int32_t *sums)
 {
-    RUN_BLOCK_ROWS(BLOCK_ROWS(TALL_PAIR TALL_PAIR TALL_PAIR TALL_PAIR, "3",
+    RUN_BLOCK_ROWS(rows / 4,
+                   BLOCK_ROWS(TALL_PAIR TALL_PAIR TALL_PAIR TALL_PAIR, "3",
                               "ubfx lr, r11, #1, #2\n\tcmp lr, #0\n\tbeq 5f\n\t"
                               "4:\n\t" TALL_PAIR "subs lr, #1\n\tbne 4b\n\t"
                               "5:\n\ttst r11, #1\n\tbeq 6f\n\t" TALL_ONE
@@ -237,56 +263,46 @@ ALONE void tall_one(work *at, uint32_t rows, const int32_t *bias, int32_t *sums)
 
 /* ---- blocks of 4 x 1, two patches ---- */
 
-/* 10 instructions for 8 products. A word holds x0 + x1 * 2^23, a
- * sum of 64 bits those of both: |sum of w * x0| < 2^22 for so many blocks. */
-enum { MOST_BLOCKS = 255, HALF = 1 << (ES_DSP_PAIR_BITS - 1) };
+/* 10 instructions for 8 products. A word holds x0 + x1 * 2^23, a sum of 64 bits
+ * those of both: |sum of w * x0| < 2^22 for so many blocks, and 2^22 is added
+ * to it, so that it is no negative number. r0 to r7: the sums; r11: a weight;
+ * r12: the inputs. */
+enum { MOST_BLOCKS = 255 };
 
+#define TALL_WEIGHT(low, high)                                                 \
+    "ldrsb r11, [r8], #1\n\tsmlal " low ", " high ", r11, r12\n\t"
 #define TALL_TWO                                                               \
-    "ldrb %[i], [%[at]], #1\n\tldr %[i], [%[x], %[i], lsl #2]\n\t"             \
-    "ldrsb %[e], [%[w]], #1\n\tsmlal %Q[a], %R[a], %[e], %[i]\n\t"             \
-    "ldrsb %[e], [%[w]], #1\n\tsmlal %Q[b], %R[b], %[e], %[i]\n\t"             \
-    "ldrsb %[e], [%[w]], #1\n\tsmlal %Q[c], %R[c], %[e], %[i]\n\t"             \
-    "ldrsb %[e], [%[w]], #1\n\tsmlal %Q[d], %R[d], %[e], %[i]\n\t"
-#define TALL_BOTH(body)                                                        \
-    __asm volatile("1:\n\t" body "subs %[turns], %[turns], #1\n\tbne 1b\n\t"   \
-                   : [a] "+&r"(a), [b] "+&r"(b), [c] "+&r"(c), [d] "+&r"(d),   \
-                     [w] "+&r"(w), [at] "+&r"(column), [e] "=&r"(e),           \
-                     [i] "=&r"(i), [turns] "+&r"(turns)                        \
-                   : [x] "r"(x)                                                \
-                   : "memory", "cc")
+    "ldrb r12, [r9], #1\n\tldr r12, [r10, r12, lsl #2]\n\t" TALL_WEIGHT(       \
+        "r0", "r1") TALL_WEIGHT("r2", "r3") TALL_WEIGHT("r4", "r5")            \
+        TALL_WEIGHT("r6", "r7")
 
-/* Both sums of a row; the first is HALF too large, so that it is no negative
- * number. */
-static inline void put_both(int64_t both, int32_t bias, int32_t *sums)
-{
-    const uint32_t mask = (1U << ES_DSP_PAIR_BITS) - 1;
-    sums[0] = (int32_t)((uint32_t)both & mask) + bias - HALF;
-    sums[1] = (int32_t)(both >> ES_DSP_PAIR_BITS) + bias;
-}
+/* Both sums of a row, and its bias. */
+#define TALL_BOTH(low, high)                                                   \
+    "ldr r11, [r12], #4\n\tlsr lr, " low ", #23\n\t"                           \
+    "orr " high ", lr, " high ", lsl #9\n\tubfx " low ", " low ", #0, #23\n\t" \
+    "add " high ", r11\n\tadd " low ", r11\n\tsub " low ", #0x400000\n\t"
 
 ALONE void tall_two(work *at, uint32_t rows, const int32_t *bias, int32_t *sums)
 {
-    const int32_t *x = at->inputs;
-    const int8_t *w = at->value;
-    const uint8_t *column = at->column;
-    for (; rows > 0; rows -= 4, bias += 4, sums += 8) {
-        int64_t a = HALF, b = HALF, c = HALF, d = HALF;
-        uint32_t i, blocks = next_count(at), turns = blocks / 4;
-        int32_t e;
-        if (turns > 0) {
-            TALL_BOTH(TALL_TWO TALL_TWO TALL_TWO TALL_TWO);
-        }
-        turns = blocks % 4;
-        if (turns > 0) {
-            TALL_BOTH(TALL_TWO);
-        }
-        put_both(a, bias[0], sums);
-        put_both(b, bias[1], sums + 2);
-        put_both(c, bias[2], sums + 4);
-        put_both(d, bias[3], sums + 6);
-    }
-    at->value = w;
-    at->column = column;
+    RUN_BLOCK_ROWS(
+        rows / 4,
+        "push {r0}\n\tadd r0, #16\n\tldmia r0, {r8-r10}\n\t"
+        "1:\n\tldr r11, [sp]\n\tldr r12, [r11, #4]\n\tldrh lr, [r12], #2\n\t"
+        "str r12, [r11, #4]\n\tstr lr, [r11, #28]\n\t"
+        "mov r0, #0x400000\n\tmov r2, r0\n\tmov r4, r0\n\tmov r6, r0\n\t"
+        "movs r1, #0\n\tmovs r3, #0\n\tmovs r5, #0\n\tmovs r7, #0\n\t"
+        "lsrs lr, #2\n\tbeq 3f\n\t"
+        "2:\n\t" TALL_TWO TALL_TWO TALL_TWO TALL_TWO "subs lr, #1\n\tbne 2b\n\t"
+        "3:\n\tldr r11, [sp]\n\tldr lr, [r11, #28]\n\tands lr, #3\n\tbeq 5f\n\t"
+        "4:\n\t" TALL_TWO "subs lr, #1\n\tbne 4b\n\tldr r11, [sp]\n\t"
+        "5:\n\tldr r12, [r11]\n\t" TALL_BOTH("r0", "r1") TALL_BOTH("r2", "r3")
+            TALL_BOTH("r4", "r5") TALL_BOTH(
+                "r6", "r7") "ldr r11, [sp]\n\tldr lr, [r11, #8]\n\tstmia lr!, "
+                            "{r0-r7}\n\t"
+                            "ldr r0, [r11, #12]\n\tsubs r0, #1\n\tstr r0, "
+                            "[r11, #12]\n\t"
+                            "str r12, [r11]\n\tstr lr, [r11, #8]\n\tbne 1b\n\t"
+                            "pop {r0}\n\tadd r0, #16\n\tstmia r0, {r8-r9}\n\t");
 }
 
 /* ---- a step ---- */
@@ -340,10 +356,10 @@ void es_dsp_set_columns(es_dsp_tile *tile, uint32_t first)
     for (uint32_t p = 0; p < tile->count; p++) {
         int32_t column = (int32_t)(first + p);
         tile->output[p] =
-            step->output.base + es_column_at(&step->output.map, column);
+            step->output.base + es_nwc_column_at(&step->output.map, column);
         if (step->add.kind) {
-            tile->operand[p] =
-                step->operand.base + es_column_at(&step->operand.map, column);
+            tile->operand[p] = step->operand.base +
+                               es_nwc_column_at(&step->operand.map, column);
         }
     }
 }

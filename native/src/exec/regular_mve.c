@@ -2,7 +2,7 @@
 #include "exec/kernels.h"
 #include "exec/mve_mac.h"
 
-enum { MOST_TAPS = 64, MOST_ADDED = 256 };
+enum { MOST_TAPS = 64, MOST_ADDED = 256, MOST_PADDED = 1024 };
 
 /* Every shift is to the right, by 31 at most. */
 static bool all_right(const es_i8s *shift)
@@ -45,11 +45,11 @@ typedef struct run {
     int32_t stride_h, stride_w, left;
     uint32_t inside_h, inside_w; /* from 0 to here all taps are inside */
     int32_t next;                /* to the next column, bytes */
-    const int8_t *from;          /* the first tap, where there is no ring */
-    int8_t *out, *out_end;       /* the column of the output; its ring's end */
-    uintptr_t bits;              /* patches stand where these are 0 */
-    bool ring;
-    bool scattered; /* taps of a row do not stand side by side */
+    int32_t from;          /* to the first tap, bytes, where there is no ring */
+    int8_t *out, *out_end; /* the column of the output; its ring's end */
+    uintptr_t bits;        /* patches stand where these are 0 */
+    bool ring, copied;     /* copied: patches have to be, wherever they stand */
+    bool scattered;        /* taps of a row do not stand side by side */
     int8_t zero;
 } run;
 
@@ -64,10 +64,11 @@ static inline const int8_t *column_at(const es_reader *tensor, int32_t column)
     return tensor->base + (ptrdiff_t)at * (ptrdiff_t)map->place->pitch;
 }
 
-/* Where the first tap of the column would stand, were all columns there. */
-static const int8_t *plain(const run *at)
+/* Bytes to the first tap of the column, before the input where it is outside.
+ */
+static int32_t plain(const run *at)
 {
-    return at->step->input.base + (at->y * at->in_w + at->x) * at->width;
+    return (at->y * at->in_w + at->x) * at->width;
 }
 
 /* First taps, from 0 on, that have the last one `taps` further inside. */
@@ -95,8 +96,8 @@ static run begin(const es_regular *step)
     at.out = step->output.base + es_column_at(out, 0);
     at.out_end =
         step->output.base + (size_t)out->ring_columns * out->place->pitch;
-    at.bits =
-        step->group.encoding == ES_BSR && step->group.block_cols == 4 ? 3 : 0;
+    at.bits = step->group.encoding == ES_BSR && step->group.block_cols == 4;
+    at.bits *= 3;
     at.ring = in->ring_columns != 0;
     at.scattered =
         g->kernel_w > 1 && (g->dilation_w > 1 || in->place->pitch != g->in_c);
@@ -154,13 +155,14 @@ static __attribute__((noinline)) void gather_edge(const run *at, int8_t *patch)
     const int32_t row = at->row, inside = (at->in_w - at->x) * at->width;
     const int32_t from = at->x < 0 ? -at->x * at->width : 0;
     const int32_t to = inside < from ? from : inside < row ? inside : row;
-    const int8_t *x = at->from;
+    int32_t x = at->from;
     for (int32_t n = at->kernel_h, y = at->y; n > 0; n--) {
         if (y < 0 || y >= at->in_h) {
             es_mve_fill(patch, at->zero, (uint32_t)row);
         } else {
             es_mve_fill(patch, at->zero, (uint32_t)from);
-            es_mve_copy(patch + from, x + from, (uint32_t)(to - from));
+            es_mve_copy(patch + from, at->step->input.base + x + from,
+                        (uint32_t)(to - from));
             es_mve_fill(patch + to, at->zero, (uint32_t)(row - to));
         }
         patch += row;
@@ -185,15 +187,16 @@ static __attribute__((noinline)) const int8_t *patch(const run *at, int8_t *to)
 {
     const bool whole = all_inside(at);
     if (whole && at->kernel_h == 1 && !at->scattered) {
-        const int8_t *x = at->ring ? in_ring(at) : at->from;
-        if (x && ((uintptr_t)x & at->bits) == 0) {
+        const int8_t *x =
+            at->ring ? in_ring(at) : at->step->input.base + at->from;
+        if (x && ((uintptr_t)x & at->bits) == 0 && !at->copied) {
             return x;
         }
     }
     if (at->scattered || at->ring || at->width != at->row / at->kernel_w) {
         gather_taps(at, to);
     } else if (whole) {
-        const int8_t *x = at->from;
+        const int8_t *x = at->step->input.base + at->from;
         int8_t *row = to;
         for (int32_t n = at->kernel_h; n > 0; n--, x += at->line) {
             es_mve_copy(row, x, (uint32_t)at->row);
@@ -208,35 +211,28 @@ static __attribute__((noinline)) const int8_t *patch(const run *at, int8_t *to)
 /* ---- depthwise ---- */
 
 /* Addresses of all taps; zeros for those outside. */
-static void taps(const run *at, const int8_t *zeros, const int8_t **tap)
+static void edge_taps(const run *at, const int8_t *zeros, const int8_t **tap)
 {
-    const bool whole = all_inside(at) && !at->ring;
-    const uint32_t in_w = (uint32_t)at->in_w, in_h = (uint32_t)at->in_h;
-    const int32_t dilation = at->dilation_w, next = at->width * dilation;
-    const int8_t *from = at->from;
-    int32_t y = at->y;
-    for (int32_t n = at->kernel_h; n > 0; n--, from += at->line) {
-        const int8_t *here = from;
-        if (whole) {
-            for (int32_t k = at->kernel_w; k > 0; k--, here += next) {
-                *tap++ = here;
-            }
-            continue;
+    for (int32_t n = 0; n < at->kernel_h; n++) {
+        int32_t y = at->y + n * at->dilation_h, x = at->x;
+        for (int32_t k = at->kernel_w; k > 0; k--, x += at->dilation_w) {
+            bool there = y >= 0 && y < at->in_h && x >= 0 && x < at->in_w;
+            *tap++ =
+                there ? column_at(&at->step->input, y * at->in_w + x) : zeros;
         }
-        uint32_t x = (uint32_t)at->x; /* huge: before the first column */
-        const uint32_t limit = (uint32_t)y < in_h ? in_w : 0;
+    }
+}
+
+/* Addresses of taps that are all inside, where there is no ring. */
+static void inner_taps(const run *at, const int8_t **tap)
+{
+    const int8_t *row = at->step->input.base + at->from;
+    const int32_t next = at->width * at->dilation_w;
+    for (int32_t n = at->kernel_h; n > 0; n--, row += at->line) {
+        const int8_t *here = row;
         for (int32_t k = at->kernel_w; k > 0; k--, here += next) {
-            if (x >= limit) {
-                *tap++ = zeros;
-            } else if (at->ring) {
-                int32_t column = y * at->in_w + (int32_t)x;
-                *tap++ = column_at(&at->step->input, column);
-            } else {
-                *tap++ = here;
-            }
-            x += (uint32_t)dilation;
+            *tap++ = here;
         }
-        y += at->dilation_h;
     }
 }
 
@@ -266,7 +262,11 @@ static void depthwise(run *at, const es_mve_mac *mac, const es_mve_scale *by,
         es_mve_fill(zeros, at->zero, mac->rows);
     }
     for (uint32_t n = 0; n < step->columns; n++, next_column(at)) {
-        taps(at, zeros, tap);
+        if (all_inside(at) && !at->ring) {
+            inner_taps(at, tap);
+        } else {
+            edge_taps(at, zeros, tap);
+        }
         es_mve_depthwise(&columns, by, pairs, tap, sum ? before : at->out);
         if (sum) {
             es_mve_add(sum, before, column_at(&step->operand, (int32_t)n),
@@ -277,15 +277,68 @@ static void depthwise(run *at, const es_mve_mac *mac, const es_mve_scale *by,
 
 /* ---- the rest ---- */
 
-/* Dense rows or blocks. */
-static void full(run *at, const es_mve_mac *mac, const es_mve_scale *by,
+/* The addition to columns [first, first + count), which stand one after another
+ * in `before`: in one piece where they do so everywhere. */
+static void add_columns(const run *at, const es_mve_sum *sum,
+                        const int8_t *before, uint32_t first, uint32_t count,
+                        int8_t *const *out)
+{
+    const es_reader *operand = &at->step->operand;
+    const uint32_t rows = at->step->geometry->rows;
+    const ptrdiff_t all = (ptrdiff_t)((count - 1) * rows);
+    const int8_t *from = column_at(operand, (int32_t)first);
+    if (out[count - 1] - out[0] == all &&
+        column_at(operand, (int32_t)(first + count - 1)) - from == all) {
+        es_mve_add(sum, before, from, out[0], count * rows);
+        return;
+    }
+    for (uint32_t p = 0; p < count; p++, before += rows) {
+        from = column_at(operand, (int32_t)(first + p));
+        es_mve_add(sum, before, from, out[p], rows);
+    }
+}
+
+/* Where patches are gathered, and how many at once. */
+typedef struct room {
+    int8_t *at;
+    uint32_t stride, columns;
+} room;
+
+/* `padded`, MOST_PADDED bytes, where words are wanted and the scratch, or an
+ * input that patches stand in, has none; columns: 0 where that is too small. */
+static room room_of(run *at, int8_t *padded)
+{
+    const es_regular *step = at->step;
+    room scratch = {(int8_t *)step->scratch, step->patch, ES_TILE_COLUMNS};
+    uintptr_t words = step->patch;
+    words |= step->in_place ? (uintptr_t)step->input.base | (uintptr_t)at->width
+                            : (uintptr_t)step->scratch;
+    if ((words & at->bits) == 0) {
+        return scratch;
+    }
+    const uint32_t stride = (step->patch + 3) / 4 * 4;
+    const uint32_t columns = MOST_PADDED / stride;
+    room own = {padded, stride,
+                columns < ES_TILE_COLUMNS ? columns : ES_TILE_COLUMNS};
+    at->copied = stride != step->patch;
+    es_mve_fill(padded, 0, MOST_PADDED);
+    return own;
+}
+
+/* Dense rows or blocks; false: and nothing is done. */
+static bool full(run *at, const es_mve_mac *mac, const es_mve_scale *by,
                  const es_mve_sum *sum)
 {
     const es_regular *step = at->step;
     int8_t before[MOST_ADDED]; /* the addition */
-    uint32_t most = ES_TILE_COLUMNS;
+    int8_t padded[MOST_PADDED] __attribute__((aligned(4)));
+    const room to_gather = room_of(at, padded);
+    uint32_t most = to_gather.columns;
     if (sum && MOST_ADDED / mac->rows < most) {
         most = MOST_ADDED / mac->rows;
+    }
+    if (most == 0) {
+        return false;
     }
     for (uint32_t first = 0, count; first < step->columns; first += count) {
         const int8_t *x[ES_TILE_COLUMNS];
@@ -293,7 +346,7 @@ static void full(run *at, const es_mve_mac *mac, const es_mve_scale *by,
         const uint32_t rest = step->columns - first;
         count = rest < most ? rest : most;
         for (uint32_t p = 0; p < count; p++, next_column(at)) {
-            x[p] = patch(at, (int8_t *)step->scratch + p * step->patch);
+            x[p] = patch(at, to_gather.at + p * to_gather.stride);
             out[p] = at->out;
             to[p] = sum ? before + p * mac->rows : out[p];
         }
@@ -302,12 +355,11 @@ static void full(run *at, const es_mve_mac *mac, const es_mve_scale *by,
         } else {
             es_mve_blocks(&step->group, mac->bias, by, x, to, count);
         }
-        for (uint32_t p = 0; sum && p < count; p++) {
-            es_mve_add(sum, to[p],
-                       column_at(&step->operand, (int32_t)(first + p)), out[p],
-                       mac->rows);
+        if (sum) {
+            add_columns(at, sum, before, first, count, out);
         }
     }
+    return true;
 }
 
 bool es_regular__mve(const es_regular *step)
@@ -320,7 +372,7 @@ bool es_regular__mve(const es_regular *step)
     const bool dense = group->encoding == ES_DENSE, adds = step->add.kind != 0;
     es_mve_scale by;
     es_mve_sum sum;
-    if ((!dense && (g->groups > 1 || !es_mve_takes_blocks(step))) ||
+    if ((!dense && (g->groups > 1 || !es_mve_takes_blocks(group))) ||
         !es_mve_scale_begin(&step->requant, mac.rows, &by) ||
         (adds &&
          (mac.rows > MOST_ADDED || !es_mve_add_begin(&step->add, &sum)))) {
@@ -328,8 +380,7 @@ bool es_regular__mve(const es_regular *step)
     }
     run at = begin(step);
     if (g->groups == 1) {
-        full(&at, &mac, &by, adds ? &sum : NULL);
-        return true;
+        return full(&at, &mac, &by, adds ? &sum : NULL);
     }
     if (takes_depthwise(&at, mac.rows, count)) {
         depthwise(&at, &mac, &by, adds ? &sum : NULL);

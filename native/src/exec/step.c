@@ -219,8 +219,8 @@ static bool move_columns(es_exec *x)
         return false;
     }
     for (int32_t column = 0; column < (int32_t)place->columns; column++) {
-        es_copy_bytes(x->lane.output.base + es_column_at(to, column),
-                      x->input.base + es_column_at(from, column),
+        es_copy_bytes(x->lane.output.base + es_nwc_column_at(to, column),
+                      x->input.base + es_nwc_column_at(from, column),
                       place->channels);
     }
     return true;
@@ -307,7 +307,9 @@ void es_step_run(es_exec *x)
     }
     for (uint32_t b = 0; b < x->step.branches.count; b++) {
         lane_is(x, b);
-        es_halo_fill(&x->lane.output);
+        if (x->lane.output.map.place->halo) {
+            es_halo_fill(&x->lane.output);
+        }
     }
 }
 
@@ -328,6 +330,9 @@ void es_step_advance(es_exec *x)
         if (place->ring_role == ES_RING_APPEND) {
             advance(x->arena, x->root, (uint32_t)place->ring, place->columns);
         }
+    }
+    if (x->step.source_kind < ES_SOURCE_LSTM) {
+        return;
     }
     /* Those of an LSTM have one column: their heads stay 0. */
     for (uint32_t i = es_step_rings(&x->step, rings); i-- > 0;) {

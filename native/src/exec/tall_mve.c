@@ -97,16 +97,23 @@ typedef struct ending {
           [end] "m"(end), [low] "w"(low), [high] "w"(high)                     \
         : "lr", "q0", "q1", "q2", "q3", __VA_ARGS__, "memory", "cc")
 
-/* noinline: it takes all registers. */
-static __attribute__((noinline)) void one_column(const es_row_group *group,
-                                                 const int32_t *bias,
-                                                 const es_mve_scale *by,
-                                                 const int8_t *x, int8_t *to)
+/* Blocks of a group from a row block on. */
+typedef struct part {
+    const uint8_t *counts, *index;
+    const int8_t *w;
+} part;
+
+/* `rows` of them, a multiple of 4; returns what comes after. noinline: it takes
+ * all registers. */
+static __attribute__((noinline)) part whole_blocks(const es_row_group *group,
+                                                   part at, uint32_t rows,
+                                                   const int32_t *bias,
+                                                   const es_mve_scale *by,
+                                                   const int8_t *x, int8_t *to)
 {
-    const uint32_t rows = group->row_count;
-    const uint8_t *i = group->index.data + rows / 2; /* past u16 counts */
-    const int8_t *w = group->values.data, *t0, *t1;
-    const numbers from = {i, bias + rows};
+    const uint8_t *i = at.index, *counts = at.counts + rows / 2;
+    const int8_t *w = at.w, *t0, *t1;
+    const numbers from = {counts, bias + rows};
     const scales scale = {by->multiplier + rows, by->shift + rows};
     const ending end = {to + rows, by->to.zero_point};
     const int32x4_t low = vdupq_n_s32(by->to.low);
@@ -122,13 +129,45 @@ static __attribute__((noinline)) void one_column(const es_row_group *group,
     } else {
         ALL_ROWS(TALL(SIXTEEN16, ES_MVE_INDEX16), "1", "q4", "q5");
     }
+    part next = {counts, i, w};
+    return next;
+}
+
+/* The last row block, of `rows` < 4: weights of those that are not there are 0,
+ * and they get numbers of their own. */
+static void last_block(const es_row_group *group, part at, uint32_t rows,
+                       const int32_t *bias, const es_mve_scale *by,
+                       const int8_t *x, int8_t *to)
+{
+    int32_t biases[4] = {0}, multipliers[4] = {0};
+    int8_t shifts[4] = {-1, -1, -1, -1}, out[4];
+    for (uint32_t r = 0; r < rows; r++) {
+        biases[r] = bias[r];
+        multipliers[r] = by->multiplier[r];
+        shifts[r] = by->shift[r];
+    }
+    const es_mve_scale all = {multipliers, shifts, by->to};
+    (void)whole_blocks(group, at, 4, biases, &all, x, out);
+    memcpy(to, out, rows);
 }
 
 void es_mve_tall(const es_row_group *group, const int32_t *bias,
                  const es_mve_scale *by, const int8_t *const *x,
                  int8_t *const *to, uint32_t columns)
 {
+    const uint32_t rows = group->row_count, whole = rows / 4 * 4;
+    const uint32_t counts = 2 * ((rows + 3) / 4);
+    const es_mve_scale last = {by->multiplier + whole, by->shift + whole,
+                               by->to};
     for (uint32_t p = 0; p < columns; p++) {
-        one_column(group, bias, by, x[p], to[p]);
+        part at = {group->index.data, group->index.data + counts,
+                   group->values.data};
+        if (whole) {
+            at = whole_blocks(group, at, whole, bias, by, x[p], to[p]);
+        }
+        if (whole < rows) {
+            last_block(group, at, rows - whole, bias + whole, &last, x[p],
+                       to[p] + whole);
+        }
     }
 }

@@ -116,12 +116,12 @@ static inline int32_t one_row(const es_mve_walk *at, uint32_t n,
     return a;
 }
 
-/* sum[column][row] */
-static void four_rows(es_mve_walk *at, const int32_t *bias,
+/* sum[column][row] of `rows`, at most 4 */
+static void four_rows(es_mve_walk *at, const int32_t *bias, uint32_t rows,
                       const int8_t *const *x, uint32_t columns,
                       int32_t (*sum)[4])
 {
-    for (uint32_t r = 0; r < 4; r++) {
+    for (uint32_t r = 0; r < rows; r++) {
         const uint32_t n = es_mve_walk_count(at);
         for (uint32_t p = 0; p < columns; p++) {
             sum[p][r] = one_row(at, n, x[p], bias[r]);
@@ -145,14 +145,15 @@ static void four_rows(es_mve_walk *at, const int32_t *bias,
     TWO_ROWS "vldrw.u32 q3, [%[x1], q0, uxtw #2]\n\t"                          \
              "vmladava.s8 %[c], q1, q3\n\tvmladava.s8 %[d], q2, q3\n\t"
 
-/* Two rows of two columns; of one, x[1] = x[0] and what comes of it is lost. */
+/* Rows with biases a and b, of two columns; where there is one, it comes
+ * twice. */
 static inline void two_rows(const es_mve_walk *at, uint32_t n, const int8_t *x0,
-                            const int8_t *x1, const int32_t *bias,
+                            const int8_t *x1, int32_t a, int32_t b,
                             int32_t *left, int32_t *right)
 {
     const uint8_t *i = at->index;
     const int8_t *w = at->w - 32;
-    int32_t a = bias[0], b = bias[1], c = a, d;
+    int32_t c = a, d;
 #define TWO(index)                                                             \
     __asm volatile(                                                            \
         EIGHT_APART "mov %[d], %[b]\n\t" ES_MVE_TURNS(index, TWO_ROWS_TWO)     \
@@ -169,14 +170,15 @@ static inline void two_rows(const es_mve_walk *at, uint32_t n, const int8_t *x0,
 }
 
 static void four_rows_by_twos(es_mve_walk *at, const int32_t *bias,
-                              const int8_t *const *x, uint32_t columns,
-                              int32_t (*sum)[4])
+                              uint32_t rows, const int8_t *const *x,
+                              uint32_t columns, int32_t (*sum)[4])
 {
-    for (uint32_t r = 0; r < 4; r += 2) {
+    for (uint32_t r = 0; r < rows; r += 2) {
         const uint32_t n = es_mve_walk_count(at);
+        const int32_t a = bias[r], b = r + 1 < rows ? bias[r + 1] : 0;
         for (uint32_t p = 0; p < columns; p += 2) {
             uint32_t q = p + 1 < columns ? p + 1 : p;
-            two_rows(at, n, x[p], x[q], bias + r, &sum[p][r], &sum[q][r]);
+            two_rows(at, n, x[p], x[q], a, b, &sum[p][r], &sum[q][r]);
         }
         es_mve_walk_past(at, n, 8);
     }
@@ -184,7 +186,7 @@ static void four_rows_by_twos(es_mve_walk *at, const int32_t *bias,
 
 /* ---- all of them ---- */
 
-typedef void sums_of(es_mve_walk *at, const int32_t *bias,
+typedef void sums_of(es_mve_walk *at, const int32_t *bias, uint32_t rows,
                      const int8_t *const *x, uint32_t columns,
                      int32_t (*sum)[4]);
 
@@ -193,16 +195,17 @@ static void all_rows(const es_row_group *group, const int32_t *bias,
                      int8_t *const *to, uint32_t columns, sums_of *sums)
 {
     es_mve_walk at = es_mve_walk_begin(group);
-    const int32_t *multiplier = by->multiplier;
-    const int8_t *shift = by->shift;
     for (uint32_t r = 0; r < group->row_count; r += 4) {
+        const uint32_t rest = group->row_count - r;
+        const mve_pred16_t there = vctp32q(rest);
         int32_t sum[ES_TILE_COLUMNS][4];
-        sums(&at, bias + r, x, columns, sum);
-        const int32x4_t m = vldrwq_s32(multiplier), h = vldrbq_s32(shift);
+        sums(&at, bias + r, rest < 4 ? rest : 4, x, columns, sum);
+        const int32x4_t m = vldrwq_z_s32(by->multiplier + r, there);
+        const int32x4_t h = vldrbq_z_s32(by->shift + r, there);
         for (uint32_t p = 0; p < columns; p++) {
-            vstrbq_s32(to[p] + r, es_mve_scaled(by, vldrwq_s32(sum[p]), m, h));
+            int32x4_t v = es_mve_scaled(by, vldrwq_z_s32(sum[p], there), m, h);
+            vstrbq_p_s32(to[p] + r, v, there);
         }
-        multiplier += 4, shift += 4;
     }
 }
 

@@ -54,7 +54,7 @@ static uint32_t *widen_row(const es_regular *step, int32_t y, int32_t x,
                 taps = g->kernel_w - kx < rest ? g->kernel_w - kx : rest;
             }
             int32_t column = (int32_t)((uint32_t)y * g->in_w + at);
-            to = widen(to, step->input.base + es_column_at(map, column),
+            to = widen(to, step->input.base + es_nwc_column_at(map, column),
                        groups * taps);
         }
         kx += taps;
@@ -121,7 +121,7 @@ static inline const int8_t *tap_at(const es_regular *step, uint32_t y,
         return NULL;
     }
     int32_t at = (int32_t)(y * g->in_w + x);
-    return step->input.base + es_column_at(&step->input.map, at);
+    return step->input.base + es_nwc_column_at(&step->input.map, at);
 }
 
 #define PAIR(word)                                                             \

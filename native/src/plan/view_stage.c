@@ -93,20 +93,27 @@ void es_stage_view(const es_branch *branch, uint32_t index, es_stage *view)
     es_fb stage = es_fb_open(es_fb_element(branch->stages, index));
     const uint8_t *t = es_fb_get_table(&stage, ES_SLOT(Stage, body));
 
+    uint8_t kind = es_fb_get_u8(&stage, ES_SLOT(Stage, body_type));
+    if (kind == ES_STAGE_REQUANT || kind == ES_STAGE_ADD) {
+        view->kind = kind; /* what steps decode on every run */
+        view->operand = 0;
+        view->window = NULL;
+        view->running.there = false;
+        if (kind == ES_STAGE_REQUANT) {
+            requant_view(t, view);
+        } else {
+            add_view(t, view);
+        }
+        return;
+    }
     memset(view, 0, sizeof *view);
-    view->kind = es_fb_get_u8(&stage, ES_SLOT(Stage, body_type));
-    switch (view->kind) {
-    case ES_STAGE_REQUANT:
-        requant_view(t, view);
-        break;
+    view->kind = kind;
+    switch (kind) {
     case ES_STAGE_CLAMP:
         RANGE(view, t, Clamp);
         break;
     case ES_STAGE_LUT:
         view->table = es_fb_bytes(t, ES_SLOT(Lut, table));
-        break;
-    case ES_STAGE_ADD:
-        add_view(t, view);
         break;
     case ES_STAGE_MUL:
         mul_view(t, view);
