@@ -13,17 +13,13 @@
  */
 enum { ROWS = 4 };
 
-/* right - 1 of four rows, a byte each; *simple says whether that and their
- * multipliers are as above. */
-static inline uint32_t halves_of(const int32_t *multiplier, const int8_t *shift,
-                                 bool *simple)
+/* Whether four rows have factors as above: right - 1 of each a byte of halves.
+ */
+static inline bool are_simple(const int32_t *multiplier, uint32_t halves)
 {
-    uint32_t halves = ~es_dsp_load(shift); /* ~-right = right - 1 */
-    int32_t both = multiplier[0] & multiplier[1];
-    both &= multiplier[2] & multiplier[3];
-    *simple = ((halves | (halves + 0x6C6C6C6CU)) & 0x80808080U) == 0 &&
-              (both >> 30) != 0;
-    return halves;
+    int32_t all = multiplier[0] & multiplier[1] & multiplier[2] & multiplier[3];
+    return ((halves | (halves + 0x6C6C6C6CU)) & 0x80808080U) == 0 &&
+           (all >> 30) != 0;
 }
 
 /* Rows as the words of the format have it. */
@@ -61,15 +57,18 @@ scale(const es_dsp_tile *tile, uint32_t first, uint32_t row, uint32_t rows,
     for (uint32_t p = 0; p < width; p++) {
         to[p] = places[p] + row;
     }
-    for (; row + ROWS <= rows; row += ROWS, shift += ROWS) {
-        bool simple;
-        uint32_t halves = halves_of(multiplier, shift, &simple);
-        if (!simple) {
+    const int8_t *const start = shift;
+    const int8_t *const end = start + (rows - row) / ROWS * ROWS;
+    for (; shift != end; shift += ROWS, multiplier += ROWS) {
+        const int32_t all[ROWS] = {multiplier[0], multiplier[1], multiplier[2],
+                                   multiplier[3]};
+        uint32_t halves = ~es_dsp_load(shift); /* ~-right = right - 1 */
+        if (!are_simple(all, halves)) {
             break;
         }
 #pragma GCC unroll 4
         for (uint32_t r = 0; r < ROWS; r++, halves >>= 8) {
-            int32_t by = *multiplier++, add = 0;
+            int32_t by = width > 1 ? multiplier[r] : all[r], add = 0;
             if (width > 1) {
                 add = es_dsp_left(twice_zero_and_1, halves);
             }
@@ -85,7 +84,7 @@ scale(const es_dsp_tile *tile, uint32_t first, uint32_t row, uint32_t rows,
             }
         }
     }
-    return row;
+    return row + (uint32_t)(shift - start);
 }
 
 #define SCALE(width)                                                           \
