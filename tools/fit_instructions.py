@@ -14,7 +14,9 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +24,7 @@ from scipy.optimize import nnls
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "benchmarks"))
 
-from device_instructions import checked, count_steps, samples
+from device_instructions import checked, count_steps, firmware, plugin, samples
 from instruction_models import Case, fitted, judged
 from records import markdown
 
@@ -40,6 +42,8 @@ SMALL = 400
 """Instructions below which an error of a step hardly counts."""
 WHOLE = 4.0
 """Weight of a whole run beside that of a step."""
+WORKERS = 2
+"""Plans that are counted at the same time; QEMU takes a core each."""
 MARK = "[instructions]"
 
 
@@ -63,22 +67,26 @@ class Counted:
 
 
 def counted(target: str, cases: Iterable[Case]) -> list[Counted]:
-    """All that fit the target."""
-    found = []
-    for case in cases:
-        try:
-            plan = case.make(target)
-        except DoesNotFit as refused:
-            print(f"{target} {case.name}: {refused}", file=sys.stderr)
-            continue
-        if case.chunk:
-            run = count_steps(target, plan, samples().tobytes(), case.chunk)
-            hops = run.regions[len(run.regions) // 2:]
-            found.append(Counted(case.name, plan, run.steps, sum(hops) / len(hops)))
-        else:
-            run = checked(target, plan, steps=True)
-            found.append(Counted(case.name, plan, run.steps, run.regions[-1]))
-    return found
+    """All that fit the target, in order."""
+    firmware(target)  # built once, before anyone needs it
+    plugin()
+    with ThreadPoolExecutor(WORKERS) as workers:
+        found = workers.map(partial(_count, target), cases)
+        return [plan for plan in found if plan is not None]
+
+
+def _count(target: str, case: Case) -> Counted | None:
+    try:
+        plan = case.make(target)
+    except DoesNotFit as refused:
+        print(f"{target} {case.name}: {refused}", file=sys.stderr)
+        return None
+    if not case.chunk:
+        run = checked(target, plan, steps=True)
+        return Counted(case.name, plan, run.steps, run.regions[-1])
+    run = count_steps(target, plan, samples().tobytes(), case.chunk)
+    hops = run.regions[len(run.regions) // 2:]
+    return Counted(case.name, plan, run.steps, sum(hops) / len(hops))
 
 
 def fit(kernels: str, plans: Sequence[Counted]) -> dict[str, float]:
