@@ -5,7 +5,12 @@
 #include <string.h>
 
 enum { UINT, NEGATIVE, BYTES, TEXT, ARRAY, MAP, TAG, SIMPLE, MAJOR = 7 };
-enum { INDEFINITE = 31, BREAK = 0xFF, FALSE_INFO = 20, TRUE_INFO = 21 };
+enum {
+    EIGHT_BYTES = 27,
+    INDEFINITE = 31,
+    BREAK = 0xFF,
+    FALSE_INFO = 20 /* true is the next */
+};
 enum { NEEDED = 8 }; /* this bit of an entry's type */
 
 /* Behind `key`, at its type. */
@@ -55,20 +60,17 @@ static bool read_head(reader *r)
     if (bytes > 8 || left(r) < bytes) {
         return false;
     }
-    for (; bytes > 0; bytes--) {
-        if (value >> 24 != 0) {
-            return false;
-        }
-        value = value << 8 | *r->at++;
+    for (; bytes > 0; bytes--, r->at++) {
+        value = value << 8 | *r->at;
     }
     r->value = value;
     switch (r->major) {
     case BYTES:
     case TEXT: /* endless ones are too long */
-        return value <= left(r);
+        return value <= left(r) && r->info != EIGHT_BYTES;
     case ARRAY:
     case MAP:
-        return true;
+        return r->info != EIGHT_BYTES;
     default:
         return r->major != TAG && r->info != INDEFINITE;
     }
@@ -95,15 +97,12 @@ static es_argument *find(const reader *r, char *type)
 /* The item whose head has just been read. */
 static bool take(const reader *r, char type, es_argument *argument)
 {
+    bool simple = r->major == SIMPLE;
+
     argument->bytes = r->at;
-    argument->value = r->value;
-    if (r->major == SIMPLE) {
-        argument->value = r->info & 1;
-        if (r->info != FALSE_INFO && r->info != TRUE_INFO) {
-            return false;
-        }
-    }
-    return r->major == (type & MAJOR);
+    argument->value = simple ? r->value - FALSE_INFO : r->value;
+    return r->major == (type & MAJOR) && r->info < EIGHT_BYTES &&
+           (!simple || r->info >> 1 == FALSE_INFO >> 1);
 }
 
 /* Steps over an item and what is in it. Recursion ends at ES_CBOR_DEPTH. */
