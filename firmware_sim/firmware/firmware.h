@@ -68,6 +68,9 @@ void es_on_period(void);      /* vector */
 
 extern const es_flash es_nvm;
 extern const es_store_hooks es_plan_hooks;
+/* Whether this device takes a plan; ES_STORE_OK or the reason. */
+es_store_status es_plan_fits(const uint8_t *bytes, uint32_t size, es_plan *plan,
+                             es_info *info);
 /* Bytes of the arena that a plan takes here, with its counters. */
 uint32_t es_plan_ram(const es_info *info);
 
