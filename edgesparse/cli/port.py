@@ -16,7 +16,7 @@ PORT_HELP = ("Serial port of the device, a pty, socket://host:port, or the name 
 Baud = Annotated[int, typer.Option(min=1, help="Of a real serial port.")]
 BAUD = 115200
 SHOWN = 12
-"""Digits of a SHA-256; edgesparse inspect and the device's list have the whole."""
+"""Digits of a SHA-256; --json has the whole."""
 
 
 def opened_link(port: str, baud: int) -> Link:
@@ -40,9 +40,9 @@ def device_text(device: DeviceInfo) -> str:
 
 def image_text(image: Image) -> str:
     """ "slot 1, plan 3f2a..., runs, confirmed"."""
-    flags = [text for text, is_so in (
-        ("runs", image.active), ("confirmed", image.confirmed), ("tried at the next reset",
-                                                                 image.pending)) if is_so]
+    said = {"runs": image.active, "confirmed": image.confirmed,
+            "tried at the next reset": image.pending}
+    flags = [flag for flag, is_so in said.items() if is_so]
     return ", ".join([f"slot {image.slot}", f"plan {hash_text(image.hash)}", *flags])
 
 
