@@ -23,7 +23,7 @@ static volatile uint32_t missed;
 
 void es_watchdog_start(void)
 {
-    SYST_RVR = ES_TICKS / 2 - 1;
+    SYST_RVR = ES_CORE_HZ / 2 - 1;
     es_watchdog_feed();
 }
 
