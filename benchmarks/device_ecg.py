@@ -49,10 +49,10 @@ ICOUNT = 6
 BUDGET_MS = 1000 * HOP / RATE_HZ
 RECORDS = ("208", "119")
 """Of DS1, half an hour each: many ectopic beats and noise; a clean one."""
-PATIENCE = Patience(wait=2.0)
+PATIENCE = Patience(wait=1.0)
 """The host may be slow, which is no fault of the device's."""
-FIRST_S, SECOND_S = 10, 600
-"""When the marks of memory are read first, and again."""
+MARKS_S = (10, 600)
+"""When the marks of memory are read, before the end."""
 
 
 def plan_of(cpu: str) -> Plan:
@@ -103,12 +103,13 @@ def streamed(cpu: str, samples: Array) -> Streamed:
         differing = results = 0
         pending: tuple[list[Event], list[Event]] = ([], [])
         marks: list[Memory] = []
+        wanted = [s * RATE_HZ for s in MARKS_S if s * RATE_HZ < len(samples)] + [len(samples)]
         for piece, polls, end in pieces(samples):
             pending[0].extend(here.push(piece))
             pending[1].extend(there.push(piece))
             if polls:
                 pending[1].extend(there.poll())
-            if end >= (FIRST_S, SECOND_S, len(samples) / RATE_HZ)[min(len(marks), 2)] * RATE_HZ:
+            if end >= wanted[len(marks)]:
                 marks.append(inference.memory(link))
             agreed = min(map(len, pending))
             differing += sum(a != b for a, b in zip(*(comparable(p[:agreed]) for p in pending)))

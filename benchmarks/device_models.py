@@ -1,0 +1,156 @@
+"""Every int8 model of docs/MODELS.md on emulated boards: its outputs against the oracle's bytes.
+
+    python benchmarks/device_models.py --data-root ../shared [--cpu cortex-m4] [--model NAME]
+
+Each is converted for the board. `by link`: runs of the firmware on inputs sent over its line, the
+plan installed as a factory does it; `preloaded`: runs of the same core with inputs and expected
+outputs in memory (firmware_sim/firmware/exact.c), after the plan's self test. The inputs are those
+of tests/int8_models.py, and a model that keeps state sees them one after another; judges and
+stand-ins are those of tests/int8_models.py too. Exit status 1 for one byte that differs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tests"))
+
+from device_instructions import target_of
+from preloaded import differing
+from records import markdown
+
+from edgesparse.convert import convert_model
+from edgesparse.device import Device, nvm
+from edgesparse.graph.ir import Array
+from edgesparse.importers.tflite import import_tflite
+from edgesparse.link import inference, open_link
+from edgesparse.link.client import Patience
+from edgesparse.oracle import judge_of
+from edgesparse.plan.plan import IoInfo, Plan
+from edgesparse.runtime.session import flip, quantize
+from edgesparse.stimuli import stimuli
+from int8_models import FEW_INPUTS, JUDGED, STAND_INS, model_path
+
+INPUTS, BY_LINK = 32, 2
+STEP_COUNTER = 16
+"""Bytes of RAM that the firmware takes for each step."""
+PATIENCE = Patience(wait=2.0)
+"""An emulated run of the largest model takes seconds of the host's time."""
+
+
+@dataclass(frozen=True)
+class Given:
+    """One run: the plan's inputs, and its outputs as the judge has them; all int8."""
+
+    inputs: list[Array]
+    outputs: list[Array]
+
+    def as_bytes(self) -> tuple[bytes, bytes]:
+        return (b"".join(x.tobytes() for x in self.inputs),
+                b"".join(y.tobytes() for y in self.outputs))
+
+
+def as_stored(values: Array, io: IoInfo) -> Array:
+    """What the plan stores for what the user's model has."""
+    if io.float_io:
+        return quantize(values, io)
+    return flip(values).view(np.int8) if io.uint8_io else values
+
+
+def judged(plan: Plan, path: Path, count: int) -> Iterator[Given]:
+    """Runs one after another, each with what the best judge of that file says."""
+    data = path.read_bytes()
+    graph = import_tflite(data, path.name)
+    judge = judge_of(data, path.name).judge
+    for feeds in stimuli(plan.inputs, count, np.random.default_rng(0)):
+        values = judge.run({name: x.reshape(graph.tensors[name].shape)
+                            for name, x in zip(graph.inputs, feeds)})
+        yield Given(
+            [quantize(x, io) if io.float_io else x for x, io in zip(feeds, plan.inputs)],
+            [as_stored(values[name], io) for name, io in zip(graph.outputs, plan.outputs)])
+
+
+def expected(root: Path, name: str, plan: Plan, count: int) -> list[Given]:
+    """The judge's outputs; where it needed a copy, the file's twin has to have the same."""
+    runs = list(judged(plan, model_path(root, name), count))
+    if name in STAND_INS:
+        twins = judged(plan, model_path(root, STAND_INS[name]), count)
+        if any(a.as_bytes() != b.as_bytes() for a, b in zip(runs, twins)):
+            raise SystemExit(f"{name}: its judge and its dense twin differ")
+    return runs
+
+
+def why_not(plan: Plan, arena: int) -> str:
+    """Why the firmware cannot take a plan; "": it can."""
+    if len(plan.data) > nvm.SLOT:
+        return f"plan of {len(plan.data):,} bytes, a slot has {nvm.SLOT:,}"
+    needed = plan.ram_bytes + STEP_COUNTER * len(plan.model.steps)
+    return f"RAM of {needed:,} bytes, the board has {arena:,}" if needed > arena else ""
+
+
+def arena_of(cpu: str) -> int:
+    with Device.start(cpu) as device, open_link(device.port, patience=PATIENCE) as link:
+        return inference.memory(link).arena
+
+
+def by_link(cpu: str, plan: Plan, runs: list[Given]) -> int:
+    """Differing bytes of the firmware's runs."""
+    count = 0
+    with Device.start(cpu, plan=plan) as device, open_link(device.port, patience=PATIENCE) as link:
+        inference.self_test(link)
+        for run in runs:
+            there = b"".join(y.tobytes() for y in inference.run(link, run.inputs))
+            _, right = run.as_bytes()
+            count += abs(len(there) - len(right)) + sum(a != b for a, b in zip(there, right))
+    return count
+
+
+def rows(args: argparse.Namespace) -> Iterator[tuple[object, ...]]:
+    arenas = {cpu: arena_of(cpu) for cpu in args.cpu}
+    names = [name for name in JUDGED if not args.model or name.rsplit("/", 1)[1] in args.model]
+    for name in names:
+        count = min(FEW_INPUTS.get(name, INPUTS), args.inputs)
+        runs: list[Given] = []
+        for cpu in args.cpu:
+            plan = convert_model(model_path(args.data_root, name), target_of(cpu)).plan
+            short = name.split("/", 1)[1]
+            reason = why_not(plan, arenas[cpu])
+            if reason:
+                yield short, cpu, 0, 0, "-", reason
+                continue
+            runs = runs or expected(args.data_root, name, plan, count)
+            linked = by_link(cpu, plan, runs[:BY_LINK])
+            loaded = differing(cpu, plan, [run.as_bytes() for run in runs])
+            size = len(runs[0].as_bytes()[1])
+            yield (short, cpu, min(BY_LINK, len(runs)), len(loaded), linked + sum(loaded),
+                   f"{size * (min(BY_LINK, len(runs)) + len(loaded)):,} compared")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--data-root", type=Path, default=ROOT.parent / "shared")
+    parser.add_argument("--cpu", action="append", help="default: cortex-m4 and cortex-m55")
+    parser.add_argument("--model", action="append", choices=[name.rsplit("/", 1)[1]
+                        for name in JUDGED], metavar="NAME", help="without its folder; default: all")
+    parser.add_argument("--inputs", type=int, default=INPUTS, help="at most, of each model")
+    args = parser.parse_args()
+    args.cpu = args.cpu or ["cortex-m4", "cortex-m55"]
+    found = []
+    for row in rows(args):
+        print(*row, file=sys.stderr, flush=True)
+        found.append(row)
+    print(markdown(("model", "core", "by link", "preloaded", "differing bytes", ""), found))
+    wrong = sum(row[4] for row in found if isinstance(row[4], int))
+    print(f"\n{len(found)} plans, {wrong} differing bytes")
+    return int(wrong > 0 or not found)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
