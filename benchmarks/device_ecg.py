@@ -7,8 +7,8 @@ Time is QEMU's: an instruction takes 64 ns (-icount shift=6), sleep none (sleep=
 link, the firmware takes the samples as fast as it can; preloaded, firmware_sim/firmware/soak.c has
 the record in memory and takes a hop when it is due, 44.4 ms after the one before. Every result is
 compared with the same plan's in the portable core on this machine: all runs with their outputs,
-beats, states of the signal. Exit status 1 for a hop that was late, a byte that differed or was lost,
-a mark that rose. A day takes about half an hour of a free core.
+beats, states of the signal. Exit status 1 for a hop that was late, a byte that differed or was
+lost, a mark that rose. A day takes about half an hour of a free core.
 """
 
 from __future__ import annotations
@@ -23,12 +23,8 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
-
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tests"))
-
 from device_instructions import ECG, target_of
-from preloaded import Report, Soak, reports
+from preloaded import ROOT, Report, Soak, reports
 from records import Ecg, markdown
 
 from edgesparse.convert import Options, convert_model
@@ -67,7 +63,7 @@ def record(root: Path) -> Array:
     return samples[:len(samples) // HOP * HOP]
 
 
-# ---- through the link -----------------------------------------------------------------------------
+# ---- through the link ----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -137,7 +133,7 @@ def counters(link: Link) -> dict[str, int]:
     return {name: value for name, value in link.stats().items() if isinstance(value, int)}
 
 
-# ---- preloaded ------------------------------------------------------------------------------------
+# ---- preloaded -----------------------------------------------------------------------------------
 
 
 def host_crcs(plan: Plan, samples: Array, soak: Soak) -> Iterator[int]:
@@ -183,7 +179,7 @@ def faults_of(all_reports: list[tuple[Report, bool]], soak: Soak) -> list[str]:
     return wrong
 
 
-# ---- both -----------------------------------------------------------------------------------------
+# ---- both ----------------------------------------------------------------------------------------
 
 
 def by_link(cpu: str, samples: Array) -> tuple[list[object], list[str]]:

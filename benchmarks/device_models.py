@@ -2,11 +2,11 @@
 
     python benchmarks/device_models.py --data-root ../shared [--cpu cortex-m4] [--model NAME]
 
-Each is converted for the board. `by link`: runs of the firmware on inputs sent over its line, the
-plan installed as a factory does it; `preloaded`: runs of the same core with inputs and expected
-outputs in memory (firmware_sim/firmware/exact.c), after the plan's self test. The inputs are those
-of tests/int8_models.py, and a model that keeps state sees them one after another; judges and
-stand-ins are those of tests/int8_models.py too. Exit status 1 for one byte that differs.
+Each is converted for the board's target. `by link`: runs of the firmware on inputs sent over its
+line, the plan installed as a factory does it; `preloaded`: runs of the same core with inputs and
+expected outputs in memory (firmware_sim/firmware/exact.c), after the plan's self test. Inputs,
+judges and stand-ins are those of tests/int8_models.py, and a model that keeps state sees the
+inputs one after another. Exit status 1 for one byte that differs.
 """
 
 from __future__ import annotations
@@ -18,16 +18,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tests"))
-
 from device_instructions import target_of
-from preloaded import differing
+from preloaded import ROOT, differing
 from records import markdown
 
 from edgesparse.convert import convert_model
 from edgesparse.device import Device, nvm
+from edgesparse.errors import DoesNotFit
 from edgesparse.graph.ir import Array
 from edgesparse.importers.tflite import import_tflite
 from edgesparse.link import inference, open_link
@@ -39,6 +36,7 @@ from edgesparse.stimuli import stimuli
 from int8_models import FEW_INPUTS, JUDGED, STAND_INS, model_path
 
 INPUTS, BY_LINK = 32, 2
+LARGEST = "cortex-m55"
 STEP_COUNTER = 16
 """Bytes of RAM that the firmware takes for each step."""
 PATIENCE = Patience(wait=2.0)
@@ -87,6 +85,15 @@ def expected(root: Path, name: str, plan: Plan, count: int) -> list[Given]:
     return runs
 
 
+def plan_for(cpu: str, path: Path) -> tuple[Plan, str]:
+    """The plan for a board, and what there is to say of it: the boards have more flash and RAM than
+    the small target."""
+    try:
+        return convert_model(path, target_of(cpu)).plan, ""
+    except DoesNotFit:
+        return convert_model(path, LARGEST).plan, f"too large for target {target_of(cpu)}"
+
+
 def why_not(plan: Plan, arena: int) -> str:
     """Why the firmware cannot take a plan; "": it can."""
     if len(plan.data) > nvm.SLOT:
@@ -112,42 +119,67 @@ def by_link(cpu: str, plan: Plan, runs: list[Given]) -> int:
     return count
 
 
-def rows(args: argparse.Namespace) -> Iterator[tuple[object, ...]]:
+@dataclass(frozen=True)
+class Row:
+    """One model on one board. links, loaded: runs; size: bytes compared of each; note: why it
+    cannot run there, or what is special."""
+
+    model: str
+    cpu: str
+    links: int
+    loaded: int
+    size: int
+    differing: int
+    note: str
+
+    @property
+    def cells(self) -> tuple[object, ...]:
+        compared = self.size * (self.links + self.loaded)
+        return (self.model.split("/", 1)[-1], self.cpu, self.links, self.loaded, f"{compared:,}",
+                self.differing if compared else "-", self.note)
+
+
+def compare(root: Path, name: str, cpu: str, arena: int, inputs: int = INPUTS) -> Row:
+    """Run a model on a board by both ways.
+
+    arena  the firmware's, bytes; inputs: at most so many preloaded ones
+    """
+    plan, note = plan_for(cpu, model_path(root, name))
+    reason = why_not(plan, arena)
+    if reason:
+        return Row(name, cpu, 0, 0, 0, 0, reason)
+    runs = expected(root, name, plan, min(FEW_INPUTS.get(name, INPUTS), inputs))
+    linked = by_link(cpu, plan, runs[:BY_LINK])
+    loaded = differing(cpu, plan, [run.as_bytes() for run in runs])
+    size = len(runs[0].as_bytes()[1])
+    return Row(name, cpu, len(runs[:BY_LINK]), len(runs), size, linked + sum(loaded), note)
+
+
+def rows(args: argparse.Namespace) -> Iterator[Row]:
     arenas = {cpu: arena_of(cpu) for cpu in args.cpu}
-    names = [name for name in JUDGED if not args.model or name.rsplit("/", 1)[1] in args.model]
-    for name in names:
-        count = min(FEW_INPUTS.get(name, INPUTS), args.inputs)
-        runs: list[Given] = []
-        for cpu in args.cpu:
-            plan = convert_model(model_path(args.data_root, name), target_of(cpu)).plan
-            short = name.split("/", 1)[1]
-            reason = why_not(plan, arenas[cpu])
-            if reason:
-                yield short, cpu, 0, 0, "-", reason
-                continue
-            runs = runs or expected(args.data_root, name, plan, count)
-            linked = by_link(cpu, plan, runs[:BY_LINK])
-            loaded = differing(cpu, plan, [run.as_bytes() for run in runs])
-            size = len(runs[0].as_bytes()[1])
-            yield (short, cpu, min(BY_LINK, len(runs)), len(loaded), linked + sum(loaded),
-                   f"{size * (min(BY_LINK, len(runs)) + len(loaded)):,} compared")
+    for name in JUDGED:
+        if not args.model or name.rsplit("/", 1)[1] in args.model:
+            for cpu in args.cpu:
+                yield compare(args.data_root, name, cpu, arenas[cpu], args.inputs)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--data-root", type=Path, default=ROOT.parent / "shared")
     parser.add_argument("--cpu", action="append", help="default: cortex-m4 and cortex-m55")
-    parser.add_argument("--model", action="append", choices=[name.rsplit("/", 1)[1]
-                        for name in JUDGED], metavar="NAME", help="without its folder; default: all")
+    parser.add_argument("--model", action="append", metavar="NAME",
+                        choices=[name.rsplit("/", 1)[1] for name in JUDGED],
+                        help="without its folder; default: all")
     parser.add_argument("--inputs", type=int, default=INPUTS, help="at most, of each model")
     args = parser.parse_args()
     args.cpu = args.cpu or ["cortex-m4", "cortex-m55"]
     found = []
     for row in rows(args):
-        print(*row, file=sys.stderr, flush=True)
+        print(*row.cells, file=sys.stderr, flush=True)
         found.append(row)
-    print(markdown(("model", "core", "by link", "preloaded", "differing bytes", ""), found))
-    wrong = sum(row[4] for row in found if isinstance(row[4], int))
+    heads = "model", "core", "by link", "preloaded", "bytes compared", "differing", ""
+    print(markdown(heads, [row.cells for row in found]))
+    wrong = sum(row.differing for row in found)
     print(f"\n{len(found)} plans, {wrong} differing bytes")
     return int(wrong > 0 or not found)
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 import struct
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,11 +17,13 @@ from edgesparse.device import board_of, build_firmware
 from edgesparse.device.qemu import QEMU
 from edgesparse.plan.plan import Plan
 
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tests"))  # for the scripts that import this module
+
 MEMORY = {
     "cortex-m4": 0x21000000, "cortex-m7": 0x60000000, "cortex-m33": 0x80000000,
     "cortex-m55": 0x70000000}
 """ES_NVM of firmware_sim/firmware/board.h."""
-ARENA = 1 << 20
 ROOM = 16 << 20
 """Bytes of that memory on the boards that have the least of it."""
 
