@@ -39,6 +39,8 @@ INPUTS, BY_LINK = 32, 2
 LARGEST = "cortex-m55"
 STEP_COUNTER = 16
 """Bytes of RAM that the firmware takes for each step."""
+ICOUNT = 6
+"""Time is that of instructions: else the watchdog bites where QEMU takes 8 s for a step."""
 PATIENCE = Patience(wait=2.0)
 """An emulated run of the largest model takes seconds of the host's time."""
 
@@ -110,7 +112,8 @@ def arena_of(cpu: str) -> int:
 def by_link(cpu: str, plan: Plan, runs: list[Given]) -> int:
     """Differing bytes of the firmware's runs."""
     count = 0
-    with Device.start(cpu, plan=plan) as device, open_link(device.port, patience=PATIENCE) as link:
+    with (Device.start(cpu, plan=plan, icount=ICOUNT) as device,
+          open_link(device.port, patience=PATIENCE) as link):
         inference.self_test(link)
         for run in runs:
             there = b"".join(y.tobytes() for y in inference.run(link, run.inputs))

@@ -68,4 +68,5 @@ def test_a_plan_that_does_not_fit_is_named_with_its_reason() -> None:
     plan = Plan.from_bytes(write_plan(model))
     assert why_not(plan, plan.ram_bytes + 16 * len(model.steps)) == ""
     assert "RAM of" in why_not(plan, plan.ram_bytes + 16 * len(model.steps) - 1)
-    assert nvm.SLOT > len(plan.data)
+    large = replace(plan, data=bytes(nvm.SLOT + 1))
+    assert "a slot has 1,048,576" in why_not(large, ARENA)
