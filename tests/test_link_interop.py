@@ -10,8 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from edgesparse.device import Device, DeviceOptions
+from edgesparse.plan.write import write_plan
 from link_device import on_a_pty
 from needs import require
+from stream_plans import full_stream_plan
 
 require("interop")
 smpclient = pytest.importorskip("smpclient")
@@ -95,3 +98,29 @@ def test_a_trial_without_confirm_is_over_after_a_reset(
 
     with on_a_pty(store=store) as name:
         asyncio.run(revert(name))
+
+
+@transports
+def test_it_drives_the_firmware_on_an_emulated_board(transport: Callable[[], Any]) -> None:
+    require("arm")
+    require("qemu")
+    from smpclient.requests.image_management import ImageStatesRead, ImageStatesWrite
+    from smpclient.requests.os_management import ResetWrite
+
+    plan = write_plan(full_stream_plan())
+    digest = hashlib.sha256(plan).digest()
+
+    async def update(name: str) -> None:
+        async with smpclient.SMPClient(transport(), name) as client:
+            async for _ in client.upload(plan):
+                pass
+            await client.request(ImageStatesWrite(hash=digest, confirm=False))
+            await client.request(ResetWrite())
+            await asyncio.sleep(0.5)  # it does not ask again what a starting board has not heard
+            [image] = (await client.request(ImageStatesRead())).images
+            assert (image.hash, image.active, image.confirmed) == (digest, True, False)
+            [image] = (await client.request(ImageStatesWrite(confirm=True))).images
+            assert image.confirmed
+
+    with Device.start("cortex-m4", options=DeviceOptions(pty=True)) as device:
+        asyncio.run(update(device.port))

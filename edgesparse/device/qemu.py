@@ -20,8 +20,11 @@ from edgesparse.plan.plan import Plan
 
 QEMU = "qemu-system-arm"
 START_S = 20.0
-ICOUNT = 6
-"""64 ns an instruction, 1.3 to 2 ticks of the boards' clocks: ticks count instructions exactly."""
+ICOUNT = 7
+"""128 ns an instruction, more than two ticks of any board: the firmware counts exactly."""
+ICOUNTS = range(11)
+SAYS_SHIFT = 0x49434E00
+"""In Board.host_word, with icount: firmware_sim/firmware/clock.c."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +80,7 @@ class Device:
         try:
             where = (flash or folder / "flash.bin").resolve()
             _prepare_flash(where, board, plan)
-            command = _command(board, elf, where, folder, options) + _timing(icount, options)
+            command = _command(board, elf, where, folder, options) + _timing(board, icount, options)
             with log_of(folder).open("wb") as log:
                 process = subprocess.Popen(
                     command, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
@@ -180,11 +183,15 @@ def _command(
         *(("-semihosting-config", "enable=on,target=native") if options.semihosting else ())]
 
 
-def _timing(icount: int | None, options: DeviceOptions) -> list[str]:
+def _timing(board: Board, icount: int | None, options: DeviceOptions) -> list[str]:
     if icount is None:
         return []
+    if icount not in ICOUNTS:
+        raise BadInput(f"icount {icount}: {ICOUNTS[0]} to {ICOUNTS[-1]}, 2^icount ns an "
+                       "instruction")
+    word = f"loader,addr={board.host_word:#x},data={SAYS_SHIFT + icount:#x},data-len=4"
     sleep = "off" if options.idle_skips else "on"
-    return ["-icount", f"shift={icount},sleep={sleep}"]
+    return ["-icount", f"shift={icount},sleep={sleep}", "-device", word]
 
 
 def _port(folder: Path, process: subprocess.Popen[bytes]) -> str:

@@ -50,17 +50,17 @@ static void link_memory(void *user, es_link_memory *memory)
 static uint32_t session_ticks(void)
 {
     es_watchdog_feed();
-    return es_ticks();
+    return es_clock();
 }
 
 /* ---- start ---- */
 
-static void set_budget(void)
+static void set_budget(uint32_t per_second)
 {
     es_stream stream;
     if (es_stream_info(&session, &stream) == ES_OK && stream.rate_mhz != 0) {
         es_set_budget(&session, (uint32_t)((uint64_t)stream.hop * 1000 *
-                                           ES_TICKS / stream.rate_mhz));
+                                           per_second / stream.rate_mhz));
     }
 }
 
@@ -77,9 +77,7 @@ static bool start_plan(es_link_config *config)
      * from bringing another one. */
     if (es_failures() >= FAILURES ||
         es_store_running(&store, &bytes, &size) != ES_STORE_OK ||
-        es_plan_open(&plan, bytes, size, NULL) != ES_OK ||
-        es_plan_info(&plan, &info) != ES_OK ||
-        es_plan_ram(&info) > arena_size ||
+        es_plan_fits(bytes, size, &plan, &info) != ES_STORE_OK ||
         es_session_init(&session, &plan, arena, arena_size) != ES_OK) {
         return false;
     }
@@ -91,7 +89,7 @@ static bool start_plan(es_link_config *config)
     }
     es_set_counters(&session, counters);
     es_set_clock(&session, session_ticks);
-    set_budget();
+    set_budget(config->ticks_per_second);
     config->session = &session;
     config->counters = counters;
     return true;
@@ -109,7 +107,7 @@ static void start(void)
         .reset = link_reset,
         .micros = link_micros,
         .memory = link_memory,
-        .ticks_per_second = ES_TICKS,
+        .ticks_per_second = es_clock_start(),
         .images = &images,
 #if defined(ES_BUILD_MVE)
         .isa = "mve",

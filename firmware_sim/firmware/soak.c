@@ -114,7 +114,7 @@ static uint64_t now(void)
 /* Once, not again and again: with a second expiry in sight, QEMU skips both. */
 static void sleep_for(uint64_t ticks)
 {
-    uint64_t core = ticks * ES_CORE_HZ / ES_TICKS;
+    uint64_t core = ticks * ES_CORE / ES_TICKS;
 
     SYST_RVR = core < LONGEST ? (uint32_t)core : LONGEST;
     SYST_CVR = 0;
