@@ -39,7 +39,7 @@ INPUTS, BY_LINK = 32, 2
 LARGEST = "cortex-m55"
 STEP_COUNTER = 16
 """Bytes of RAM that the firmware takes for each step."""
-ICOUNT = 6
+ICOUNT = 7
 """Time is that of instructions: else the watchdog bites where QEMU takes 8 s for a step."""
 PATIENCE = Patience(wait=2.0)
 """An emulated run of the largest model takes seconds of the host's time."""
