@@ -5,18 +5,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+import serial
 
-from edgesparse.device import Device, DeviceOptions
+from edgesparse.device import Device, DeviceOptions, nvm
 from edgesparse.errors import LinkLost
 from edgesparse.graph.ir import Array
 from edgesparse.link import Framing, Link, images, inference, open_link, smp
-from edgesparse.link.client import ECHO, STATS, Patience
+from edgesparse.link.client import ECHO, Patience
 from edgesparse.link.framing import Decoder, encode
 from edgesparse.link.inference import RUN
 from edgesparse.link.smp import Command
@@ -102,18 +103,22 @@ def test_a_slow_receiver_gets_everything(scene: Scene) -> None:
 
 
 def test_a_host_that_does_not_read_loses_replies_and_not_the_device() -> None:
-    """A terminal holds some 70 KB; then the device waits a second for each reply, and goes on."""
+    """When the terminal is full the device waits a second for each reply, then drops it; when it is
+    read again, all goes on."""
     options = DeviceOptions(pty=True)
     with (Device.start("cortex-m4", options=options) as device,
           open_link(device.port, patience=Patience(wait=2.0)) as link):
         frame = request(link, ECHO, {"d": "z" * 900})
-        for _ in range(100):
-            link.port.write(frame)
-            time.sleep(0.01)
-        time.sleep(3)
+        assert isinstance(link.port, serial.Serial)
+        link.port.write_timeout = 1.5
+        sent = 0
+        with suppress(serial.SerialTimeoutException):
+            for sent in range(1, 300):  # noqa: B007
+                link.port.write(frame)
+                time.sleep(0.005)
         link.port.timeout = 1.0
-        whole = Decoder(Framing.COBS).feed(link.port.read(200_000))
-        assert 0 < len(whole) < 100
+        whole = Decoder(Framing.COBS).feed(link.port.read(1_000_000))
+        assert 0 < len(whole) < sent < 299
         assert link.echo("still here") == "still here"
         inference.memory(link)
 
@@ -163,19 +168,27 @@ def test_a_whole_buffer_at_once_is_taken_while_the_device_runs() -> None:
         assert link.stats()["overrun"] == 0
 
 
-def test_more_than_the_ring_holds_is_counted_and_recovered_from(scene: Scene) -> None:
-    """The board is reset and hashes its plan while twenty buffers wait for it."""
-    with (Device.start("cortex-m4", plan=window_plan()) as device,
+def test_more_than_the_ring_holds_is_counted_and_recovered_from() -> None:
+    """The board is reset and hashes a megabyte while buffers wait for it; how fast they come in
+    is QEMU's affair, so it has several tries."""
+    flash = np.random.default_rng(1).bytes(nvm.SLOT)
+    with (Device.start("cortex-m4", plan=flash) as device,
           open_link(device.port, patience=PATIENCE) as link):
-        device.freeze()
-        device.reset()
-        link.port.write(whole_buffer(link) * 20)
-        device.thaw()
-        replies(link, 20)
-        first = link.request(STATS, {})["overrun"]
-        plan = window_plan(2)
-        assert images.upload(link, plan.data) in [i.hash for i in images.images(link)]
-        assert link.stats()["overrun"] == first
+        overrun = 0
+        for _ in range(8):
+            device.freeze()
+            device.reset()
+            link.port.write(whole_buffer(link) * 20)
+            device.thaw()
+            replies(link, 20)
+            overrun = link.stats()["overrun"]
+            if overrun:
+                break
+        assert overrun > 0
+        digest = images.upload(link, window_plan().data)
+        images.try_out(link, digest)
+        assert link.stats()["overrun"] == overrun
+        link.reset()
         inference.self_test(link)
 
 
