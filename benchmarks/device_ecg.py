@@ -78,8 +78,8 @@ class Streamed:
 
     @property
     def faults(self) -> list[str]:
-        wrong = [f"{name} {self.stats[name]}" for name in ("late", "overrun", "drop", "gap", "long")
-                 if self.stats[name]]
+        counted = "late", "overrun", "drop", "gap", "long", "enc", "crc"
+        wrong = [f"{name} {self.stats[name]}" for name in counted if self.stats[name]]
         if self.differing:
             wrong.append(f"{self.differing} results differ")
         if len(set(self.marks)) != 1:
