@@ -7,10 +7,20 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from device_ecg import HOP, RATE_HZ, faults_of, record, soaked, streamed
+from device_ecg import (
+    HOP,
+    INTERRUPT,
+    RATE_HZ,
+    Streamed,
+    faults_of,
+    record,
+    soaked,
+    streamed,
+)
 from preloaded import Soak
 
 from edgesparse.graph.ir import Array
+from edgesparse.link.inference import Cause, Memory
 from needs import require
 
 for need in ("arm", "qemu", "cmake", "ecg"):
@@ -44,6 +54,21 @@ def test_a_preloaded_record_is_the_hosts_and_never_late(cpu: str, samples: Array
     assert faults_of(reports, soak) == []
     assert len(reports) == 6
     assert all(1000 < report.stack < 8000 for report, _ in reports)
+
+
+def test_what_a_run_through_the_link_must_not_do_is_a_fault() -> None:
+    mark = Memory(32_000, 2_600, 1_900_000, 7_456, 7_836, Cause.POWER, 0)
+    stats = dict.fromkeys(("late", "overrun", "drop", "gap", "long", "enc", "crc"), 0)
+    deeper = replace(mark, stack_most=mark.stack_most + INTERRUPT)
+    good = Streamed(100, 0, 3, stats, (mark, deeper, deeper))
+    assert good.faults == []
+    for name in stats:
+        assert replace(good, stats={**stats, name: 1}).faults == [f"{name} 1"]
+    assert replace(good, differing=2).faults == ["2 results differ"]
+    assert replace(good, marks=(mark, replace(mark, arena_used=7_472))).faults == ["memory grew"]
+    grown = replace(mark, stack_most=deeper.stack_most + 4)
+    assert replace(good, marks=(mark, deeper, grown)).faults == [
+        "the stack grew: [2600, 2856, 2860]"]
 
 
 def test_what_a_preloaded_run_must_not_do_is_a_fault(samples: Array) -> None:
