@@ -5,8 +5,10 @@
  * reports. Data: int16 samples. A report has
  *   crc       CRC-32 of all results so far, with the outputs of the runs
  *   late      hops that were not done when the next one was due
- *   overruns  runs over the time of a hop, as the core counts them; worst:
- * ticks ticks     that have passed on the counter; due: when the last hop was
+ *   overruns  runs over the time of a hop, as the core counts them
+ *   worst     ticks of the longest run
+ *   ticks     that have passed on the counter
+ *   due       ticks at which the last hop was
  *   stack     bytes of it used since the last report
  *   arena     bytes of it ever written, with what is behind the plan's */
 #include "preloaded.h"
