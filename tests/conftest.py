@@ -46,6 +46,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="how often to use the link over a bad line (default 150)",
     )
     parser.addoption(
+        "--device-link-runs",
+        type=int,
+        default=4,
+        help="how often to use an emulated board over a bad line (default 4)",
+    )
+    parser.addoption(
         "--link-seed", type=int, default=0, help="of the first of these (default 0)")
 
 

@@ -3,7 +3,7 @@
 #include "firmware.h"
 
 enum { BUFFER = 1024, RESULTS = 1024, FAILURES = 3 };
-#define QUIET (ES_TICKS / 10)
+#define QUIET (int32_t)(ES_TICKS / 10)
 
 static es_store store;
 static es_link link;
@@ -137,7 +137,9 @@ static void take_bytes(void)
     uint8_t byte;
     uint32_t now = es_ticks();
 
-    if (now - last > QUIET) { /* what was half received stays so */
+    /* What was half received stays so. Signed: QEMU's clock starts again when
+     * idle time is to be skipped and no timer runs. */
+    if ((int32_t)(now - last) > QUIET) {
         es_link_idle(&link);
     }
     while (es_uart_get(&byte)) {

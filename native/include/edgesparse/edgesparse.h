@@ -147,7 +147,7 @@ void es_set_runner(es_session *session, es_runner_fn runner, void *user);
 /* Count per step from now on: ticks between two calls of `ticks` (a free
  * running counter, wrap-around allowed within a step) into counters.
  *
- * ticks     NULL: count runs only
+ * ticks     NULL: count runs only. A self test calls it once a step, too
  * counters  [es_info.steps], owned by the caller; NULL: stop counting */
 void es_set_clock(es_session *session, uint32_t (*ticks)(void));
 void es_set_counters(es_session *session, es_step_counter *counters);

@@ -226,6 +226,9 @@ es_status es_self_test(es_session *session)
     uint32_t crc = 0;
     for (uint32_t step = 0; step < root.steps.count; step++) {
         es_exec x;
+        if (session->ticks) { /* it may be what feeds a watchdog */
+            (void)session->ticks();
+        }
         es_step_begin(&x, session->arena, &root, step);
         es_step_run(&x);
         crc = es_step_trace(&x, crc);
