@@ -11,12 +11,16 @@ from edgesparse.device.qemu import QEMU, Device
 from edgesparse.device.registry import port_of
 from edgesparse.errors import CheckFailed, DeviceFailed
 from edgesparse.link import open_link
-from edgesparse.link.client import Link
+from edgesparse.link.client import Link, Patience
 from edgesparse.link.deploy import Outcome, deploy, running
 from edgesparse.link.images import images
 from edgesparse.link.info import device_info
 from edgesparse.link.refusals import check_fit
 from edgesparse.plan.plan import Plan
+
+UNHURRIED = Patience(wait=20.0, tries=3)
+"""The line of an emulated board loses nothing. A request that is repeated because this computer is
+slow would interrupt the run that is counted, and cost it instructions."""
 
 
 class Rig(Protocol):
@@ -49,7 +53,7 @@ class EmulatedRig:
         if self._link is None or self._plan != plan.data:
             self.close()
             self._board = Device.start(self._cpu, icount=self.icount, plan=plan)
-            self._link = open_link(self._board.port)
+            self._link = open_link(self._board.port, patience=UNHURRIED)
             info = device_info(self._link)
             check_fit(plan, info)
             if not info.running:
