@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,9 @@ import pytest
 from command_line import Ran
 from edgesparse.device import registry
 from edgesparse.link import images, open_link
+from edgesparse.plan.model import PlanModel
 from edgesparse.plan.write import write_plan
+from everything import everything
 from needs import require
 from stream_plans import full_stream_plan
 
@@ -88,6 +91,22 @@ def test_what_is_refused(tmp_path: Path) -> None:
         ran = Ran("device", *arguments)
         assert ran.code == 2
         assert message in ran.err
+
+
+@pytest.mark.parametrize(
+    ("plan", "message"), [
+        (replace(full_stream_plan(), arena_bytes=8 << 20), "8,388,608 bytes of RAM"),
+        (everything(), "has a program for an NPU")])
+def test_a_plan_that_does_not_run_there_is_not_left_there(
+    plan: PlanModel, message: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "plan.esp"
+    path.write_bytes(write_plan(plan))
+    ran = Ran("device", "start", "--plan", path)
+    assert ran.code == 2
+    assert "the plan does not run on a cortex-m4" in ran.err
+    assert message in ran.err
+    assert registry.entries() == ()
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from device_instructions import count
 
 from edgesparse.device import BOARDS, Device, DeviceOptions, build_firmware, instructions, nvm
 from edgesparse.errors import BadInput, DeviceFailed, LinkRefused
@@ -30,6 +31,7 @@ from edgesparse.streaming.events import Beat, Run
 from everything import everything
 from needs import require
 from stream_plans import comparable, full_stream_plan, random_signal
+from test_house import only_one
 
 require("arm")
 require("qemu")
@@ -281,6 +283,13 @@ def test_bytes_that_nobody_took_in_time_are_counted() -> None:
         assert link.echo("x") == "x"
 
 
+def test_a_full_slot_is_hashed_before_the_watchdog_minds() -> None:
+    """86 million instructions, at a microsecond each."""
+    with running(plan=np.random.default_rng(1).bytes(nvm.SLOT), icount=10) as (_, link):
+        assert inference.memory(link).cause is Cause.POWER
+        assert len(active(link)) == 1
+
+
 def test_half_a_frame_is_forgotten_when_the_line_is_quiet() -> None:
     with running() as (_, link):
         whole = encode(Framing.COBS, message(Command(Group.OS, 0, Op.WRITE, "echo"), 9, {"d": "x"}))
@@ -296,25 +305,22 @@ def test_a_host_that_does_not_read_costs_replies_only() -> None:
     options = DeviceOptions(pty=True)
     with Device.start("cortex-m4", options=options) as device, open_link(device.port) as link:
         before = link.stats()
-        for number in range(9):
+        for number in range(8):
             frame = bytearray(echo)
             frame[6] = number
             link.port.write(encode(Framing.COBS, bytes(frame)))
-        time.sleep(4)
+        time.sleep(2.5)
         link.port.reset_input_buffer()
         after = link.stats()
-        assert after["frames"] - before["frames"] >= 8
+        assert after["frames"] - before["frames"] >= 7
         assert link.echo("z") == "z"
         assert inference.memory(link).cause is Cause.POWER
 
 
 @cpus
 def test_instructions_are_counted_exactly(cpu: str) -> None:
-    """Per step: the same in each run, on each device, and whatever an instruction takes.
-
-    On the M55 a step may be one off, which nobody has explained.
-    """
-    off = 1 if cpu == "cortex-m55" else 0
+    """Per step: the same in each run, on each device, and whatever an instruction takes. In all
+    what the plugin of benchmarks/device_instructions.py counts, but for what is between steps."""
     rng = np.random.default_rng(6)
     plan = window_plan()
     inputs = [rng.integers(-128, 128, x.shape).astype(np.int8) for x in plan.inputs]
@@ -330,8 +336,10 @@ def test_instructions_are_counted_exactly(cpu: str) -> None:
                 after = inference.profile(link)
                 seen.append([b.ticks - a.ticks for a, b in zip(before, after)])
                 before = after
-    assert np.ptp(seen, axis=0).max() <= off
-    assert 10_000 < sum(seen[0]) < 400_000
+    assert all(counts == seen[0] for counts in seen)
+    with only_one("measure"):
+        whole, _ = count(cpu, plan, b"".join(x.tobytes() for x in inputs)).regions
+    assert 0.97 * whole < sum(seen[0]) < whole + 100 * len(seen[0])
 
 
 def test_a_board_on_a_terminal() -> None:

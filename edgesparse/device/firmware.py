@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import shutil
@@ -95,6 +94,8 @@ def _run(*command: str | Path) -> None:
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
     """One process at a time builds in a folder."""
+    import fcntl  # there is none on Windows, where the rest of the package works
+
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield

@@ -15,8 +15,11 @@ from pathlib import Path
 from edgesparse.device.boards import board_of
 from edgesparse.device.qemu import Device, DeviceOptions, control_of
 from edgesparse.device.qmp import Qmp
-from edgesparse.errors import BadInput, DeviceFailed
+from edgesparse.errors import BadInput, DeviceFailed, DoesNotFit
 from edgesparse.files import write_whole
+from edgesparse.link import open_link
+from edgesparse.link.inference import memory
+from edgesparse.plan.plan import Plan
 
 STOP_S, ASK_S = 5.0, 2.0
 
@@ -60,7 +63,8 @@ def state_folder() -> Path:
 def start(wanted: Wanted, name: str | None = None) -> Entry:
     """Start a device that outlives this process; name None: its cpu's.
 
-    Raises BadInput for a name or flash file in use, and as Device.start().
+    Raises BadInput for a name or flash file in use, DoesNotFit for a plan that does not run
+    there, and as Device.start().
     """
     cpu, flash = board_of(wanted.cpu).cpu, wanted.flash
     here = {entry.name: entry for entry in entries() if entry.alive}
@@ -80,6 +84,8 @@ def start(wanted: Wanted, name: str | None = None) -> Entry:
     entry = Entry(chosen, cpu, device.port, device.process.pid, str(device.flash),
                   str(device.folder), wanted.icount)
     try:
+        if wanted.plan is not None:
+            _check_runs(device, Plan.load(wanted.plan))
         state_folder().mkdir(parents=True, exist_ok=True)
         text = json.dumps(asdict(entry), indent=2).encode()
         write_whole(_file(chosen), lambda file: file.write(text))
@@ -87,6 +93,20 @@ def start(wanted: Wanted, name: str | None = None) -> Entry:
         device.stop()
         raise
     return entry
+
+
+def _check_runs(device: Device, plan: Plan) -> None:
+    """A device refuses plans that are brought over the link; one in its flash it leaves alone."""
+    with open_link(device.port) as link:
+        if link.info()["run"]:
+            return
+        arena = memory(link).arena
+    reason = (
+        "it has a program for an NPU, which the board has not; convert it without one"
+        if plan.model.config else
+        f"it takes {plan.ram_bytes:,} bytes of RAM and a little more per step, and the board has "
+        f"{arena:,}")
+    raise DoesNotFit(f"the plan does not run on a {device.board.cpu}: {reason}")
 
 
 def _free_name(cpu: str, taken: set[str]) -> str:

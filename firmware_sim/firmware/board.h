@@ -1,5 +1,5 @@
 /* Where things are on the emulated boards. All four have the same CMSDK UART
- * and FPGAIO counter, at other addresses, and a core clock of ES_TICKS too. */
+ * and FPGAIO counter, at other addresses. */
 #ifndef ES_BOARD_H
 #define ES_BOARD_H
 
@@ -11,6 +11,7 @@
 #define ES_UART     0x40004000u
 #define ES_FPGAIO   0x40028000u
 #define ES_TICKS    25000000u /* of the FPGAIO counter, per second */
+#define ES_CORE     25000000u /* of the core and SysTick */
 #define ES_UART_IRQ 0u        /* receive; transmit is the next one */
 #if defined(ES_MACHINE_mps2_an500)
 #define ES_NVM 0x60000000u
@@ -21,12 +22,14 @@
 #define ES_UART     0x50200000u
 #define ES_FPGAIO   0x50302000u
 #define ES_TICKS    20000000u
+#define ES_CORE     20000000u
 #define ES_UART_IRQ 32u
 #define ES_NVM      0x80000000u
 #elif defined(ES_MACHINE_mps3_an547)
 #define ES_UART     0x59303000u
 #define ES_FPGAIO   0x59302000u
-#define ES_TICKS    32000000u
+#define ES_TICKS    20000000u /* QEMU's; the board's is 32 MHz */
+#define ES_CORE     32000000u
 #define ES_UART_IRQ 33u
 #define ES_NVM      0x70000000u
 #else

@@ -1,7 +1,7 @@
 /* The clock of sessions: the board's ticks or, where the emulator's host says
  * how long an instruction takes, instructions.
  *
- * A tick is 31 to 50 ns. Where an instruction takes at least 128, the ticks
+ * A tick is 40 or 50 ns. Where an instruction takes at least 128, the ticks
  * between two readings tell to the instruction how many there were: a reading
  * is less than a tick off. So each interval is rounded by itself, and sums of
  * intervals are exact. */
@@ -16,11 +16,17 @@ extern const volatile uint32_t __host_word[];
 static uint32_t per_tick; /* instructions a tick, times 2^24; 0: ticks */
 static uint32_t before, instructions;
 
+bool es_host_shift(uint32_t *shift)
+{
+    *shift = __host_word[0] - SAYS_SHIFT;
+    return *shift <= SHIFT_MOST;
+}
+
 uint32_t es_clock_start(void)
 {
-    uint32_t shift = __host_word[0] - SAYS_SHIFT;
+    uint32_t shift;
 
-    if (shift > SHIFT_MOST) {
+    if (!es_host_shift(&shift)) {
         return ES_TICKS;
     }
     per_tick = (uint32_t)(((uint64_t)PER_SECOND << 24) /

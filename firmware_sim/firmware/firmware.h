@@ -50,6 +50,9 @@ void es_uart_irq(void);         /* vector */
 
 /* ---- the clock of sessions (clock.c) ---- */
 
+/* False: the emulator's host says nothing. Else an instruction takes 2^shift
+ * ns. */
+bool es_host_shift(uint32_t *shift);
 /* Returns how much it runs up in a second. */
 uint32_t es_clock_start(void);
 uint32_t es_clock(void);
@@ -65,6 +68,9 @@ void es_on_period(void);      /* vector */
 
 extern const es_flash es_nvm;
 extern const es_store_hooks es_plan_hooks;
+/* Whether this device takes a plan; ES_STORE_OK or the reason. */
+es_store_status es_plan_fits(const uint8_t *bytes, uint32_t size, es_plan *plan,
+                             es_info *info);
 /* Bytes of the arena that a plan takes here, with its counters. */
 uint32_t es_plan_ram(const es_info *info);
 

@@ -77,9 +77,7 @@ static bool start_plan(es_link_config *config)
      * from bringing another one. */
     if (es_failures() >= FAILURES ||
         es_store_running(&store, &bytes, &size) != ES_STORE_OK ||
-        es_plan_open(&plan, bytes, size, NULL) != ES_OK ||
-        es_plan_info(&plan, &info) != ES_OK ||
-        es_plan_ram(&info) > arena_size ||
+        es_plan_fits(bytes, size, &plan, &info) != ES_STORE_OK ||
         es_session_init(&session, &plan, arena, arena_size) != ES_OK) {
         return false;
     }

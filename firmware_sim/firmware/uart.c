@@ -66,7 +66,7 @@ void es_uart_irq(void)
 
 void es_uart_start(void)
 {
-    BAUD = ES_TICKS / 115200; /* QEMU has no baud rate, a board has */
+    BAUD = ES_CORE / 115200; /* QEMU has no baud rate, a board has */
     CONTROL = TX_ON | RX_ON | TX_IRQ | RX_IRQ;
     /* QEMU's UART does not tell its main loop that it takes bytes from now on;
      * a read of DATA does. Else the first byte may wait for ever. */
