@@ -20,10 +20,6 @@
     "vmladava.s8 %[c], q3, q0\n\tvldrb.u8 q1, [%[w3]], #16\n\t"                \
     "vmladava.s8 %[d], q1, q0\n\t"
 
-/* n weights a row; n pairs of sixteen. */
-#define TAILED(body) "dlstp.8 lr, %[n]\n1:\t" body "letp lr, 1b\n\t"
-#define PAIRED(body) "dls lr, %[n]\n1:\t" body body "le lr, 1b\n\t"
-
 /* What weights past the end of a row make pointers overshoot by. */
 static inline uint32_t past_end(uint32_t cols)
 {
@@ -38,54 +34,53 @@ typedef struct pointers {
     const void *first, *second;
 } pointers;
 
-/* Biases are at x0 then; both columns start with them. */
-#define BIASES "ldr %[x0], %[bias]\n\tadd %[x0], %[x0], %[row], lsl #2\n\t"
-#define BEGIN  "mov %[c], %[a]\n\tmov %[d], %[b]\n\tldrd %[x0], %[x1], %[x]\n\t"
+/* n weights a row; n pairs of sixteen. */
+#define TAILED "dlstp.8 lr, %[n]\n1:\t" TWO_BY_TWO "letp lr, 1b\n\t"
+#define PAIRED "dls lr, %[n]\n1:\t" TWO_BY_TWO TWO_BY_TWO "le lr, 1b\n\t"
+
+/* Both columns start with the biases. */
+#define AT_BIAS "ldr %[x0], %[bias]\n\tadd %[x0], %[x0], %[row], lsl #2\n\t"
+#define COLUMNS                                                                \
+    "mov %[c], %[a]\n\tmov %[d], %[b]\n\tldrd %[x0], %[x1], %[x]\n\t"
+#define ROWS_0_2                                                               \
+    AT_BIAS "ldr %[a], [%[x0]]\n\tldr %[b], [%[x0], #8]\n\t" COLUMNS
+#define ROWS_1_3                                                               \
+    AT_BIAS "ldr %[a], [%[x0], #4]\n\tldr %[b], [%[x0], #12]\n\t" COLUMNS
+#define LANES_0_2                                                              \
+    "vmov %q[v][2], %q[v][0], %[a], %[b]\n\t"                                  \
+    "vmov %q[u][2], %q[u][0], %[c], %[d]\n\t"
+#define LANES_1_3                                                              \
+    "vmov %q[v][3], %q[v][1], %[a], %[b]\n\t"                                  \
+    "vmov %q[u][3], %q[u][1], %[c], %[d]\n\t"
+/* Back to the end of the row. */
+#define BACK "sub %[w0], %[over]\n\tsub %[w1], %[over]\n\t"
+
+#define SCALED                                                                 \
+    "ldrd %[x0], %[x1], %[scale]\n\t"                                          \
+    "add %[x0], %[x0], %[row], lsl #2\n\tadd %[x1], %[row]\n\t"                \
+    "vldrw.u32 q0, [%[x0]]\n\tvldrb.s32 q1, [%[x1]]\n\t"                       \
+    "vqrdmulh.s32 %q[v], %q[v], q0\n\tvqrdmulh.s32 %q[u], %q[u], q0\n\t"
 #define UNRECTIFIED                                                            \
     "vshr.s32 q2, %q[v], #31\n\tvshr.s32 q3, %q[u], #31\n\t"                   \
     "vadd.i32 %q[v], %q[v], q2\n\tvadd.i32 %q[u], %q[u], q3\n\t"
+#define SHIFTED                                                                \
+    "vrshl.s32 %q[v], %q[v], q1\n\tvrshl.s32 %q[u], %q[u], q1\n\t"             \
+    "ldr %[a], %[zero]\n\tldrd %[x0], %[x1], %[out]\n\t"                       \
+    "vadd.i32 %q[v], %q[v], %[a]\n\tvadd.i32 %q[u], %q[u], %[a]\n\t"
+#define STORED                                                                 \
+    "vmax.s32 %q[v], %q[v], %q[low]\n\tvmax.s32 %q[u], %q[u], %q[low]\n\t"     \
+    "vmin.s32 %q[v], %q[v], %q[high]\n\tvmin.s32 %q[u], %q[u], %q[high]\n\t"   \
+    "add %[x0], %[row]\n\tadd %[x1], %[row]\n\t"                               \
+    "vstrb.32 %q[v], [%[x0]]\n\tvstrb.32 %q[u], [%[x1]]\n\t"
 
-/* All rows, by fours: w0 and w1 walk over rows 0 and 2, then 1 and 3, and
- * `back` takes them to the end of the row. 46 instructions a turn besides the
- * products; in C twice as many. */
-#define ALL_ROWS(loop, back, sign)                                             \
+/* All rows, by fours: w0 and w1 walk over rows 0 and 2, then 1 and 3. 46
+ * instructions a turn besides the products; in C twice as many. */
+#define ALL_ROWS(products, back, sign)                                         \
     __asm volatile(                                                            \
-        "3:\t" BIASES                                                          \
-        "ldr %[a], [%[x0]]\n\tldr %[b], [%[x0], #8]\n\t" BEGIN loop(           \
-            TWO_BY_TWO) "vmov %q[v][2], %q[v][0], %[a], %[b]\n\t"              \
-                        "vmov %q[u][2], %q[u][0], %[c], %[d]\n\t" back BIASES  \
-                        "ldr %[a], [%[x0], #4]\n\tldr %[b], [%[x0], "          \
-                        "#12]\n\t" BEGIN loop(                                 \
-                            TWO_BY_TWO) "vmov %q[v][3], %q[v][1], %[a], "      \
-                                        "%[b]\n\t"                             \
-                                        "vmov %q[u][3], %q[u][1], %[c], "      \
-                                        "%[d]\n\t" back                        \
-                                        "ldrd %[x0], %[x1], %[scale]\n\t"      \
-                                        "add %[x0], %[x0], %[row], lsl "       \
-                                        "#2\n\tadd %[x1], %[row]\n\t"          \
-                                        "vldrw.u32 q0, [%[x0]]\n\tvldrb.s32 "  \
-                                        "q1, [%[x1]]\n\t"                      \
-                                        "vqrdmulh.s32 %q[v], %q[v], q0\n\t"    \
-                                        "vqrdmulh.s32 %q[u], %q[u], "          \
-                                        "q0\n\t" sign                          \
-                                        "vrshl.s32 %q[v], %q[v], "             \
-                                        "q1\n\tvrshl.s32 %q[u], %q[u], q1\n\t" \
-                                        "ldr %[a], %[zero]\n\tldrd %[x0], "    \
-                                        "%[x1], %[out]\n\t"                    \
-                                        "vadd.i32 %q[v], %q[v], "              \
-                                        "%[a]\n\tvadd.i32 %q[u], %q[u], "      \
-                                        "%[a]\n\t"                             \
-                                        "vmax.s32 %q[v], %q[v], %q[low]\n\t"   \
-                                        "vmax.s32 %q[u], %q[u], %q[low]\n\t"   \
-                                        "vmin.s32 %q[v], %q[v], %q[high]\n\t"  \
-                                        "vmin.s32 %q[u], %q[u], %q[high]\n\t"  \
-                                        "add %[x0], %[row]\n\tadd %[x1], "     \
-                                        "%[row]\n\t"                           \
-                                        "vstrb.32 %q[v], [%[x0]]\n\tvstrb.32 " \
-                                        "%q[u], [%[x1]]\n\t"                   \
-                                        "add %[w0], %[two]\n\tadd %[w1], "     \
-                                        "%[two]\n\t"                           \
-                                        "adds %[row], #4\n\tbne 3b"            \
+        "3:\t" ROWS_0_2 products LANES_0_2 back ROWS_1_3 products LANES_1_3    \
+            back SCALED sign SHIFTED STORED                                    \
+        "add %[w0], %[two]\n\tadd %[w1], %[two]\n\t"                           \
+        "adds %[row], #4\n\tbne 3b"                                            \
         : [v] "=&w"(v), [u] "=&w"(u), [a] "=&Te"(a), [b] "=&Te"(b),            \
           [c] "=&Te"(c), [d] "=&Te"(d), [w0] "+&r"(w0), [w1] "+&r"(w1),        \
           [x0] "=&l"(x0), [x1] "=&l"(x1), [row] "+&r"(row)                     \
@@ -93,7 +88,6 @@ typedef struct pointers {
           [scale] "m"(scale), [out] "m"(out), [zero] "m"(zero),                \
           [over] "r"(over), [low] "w"(low), [high] "w"(high)                   \
         : "lr", "q0", "q1", "q2", "q3", "memory", "cc")
-#define OVER "sub %[w0], %[over]\n\tsub %[w1], %[over]\n\t"
 
 /* But for the last rows % 4. noinline: it takes all registers. */
 static __attribute__((noinline)) void two_columns(const es_mve_mac *mac,
@@ -122,35 +116,43 @@ static __attribute__((noinline)) void two_columns(const es_mve_mac *mac,
     } else if (paired) {
         ALL_ROWS(PAIRED, "", UNRECTIFIED);
     } else if (rectified) {
-        ALL_ROWS(TAILED, OVER, "");
+        ALL_ROWS(TAILED, BACK, "");
     } else {
-        ALL_ROWS(TAILED, OVER, UNRECTIFIED);
+        ALL_ROWS(TAILED, BACK, UNRECTIFIED);
     }
 }
 
 /* ---- one column ---- */
 
-/* All rows, by fours; `next` takes the pointers from the ends of their rows to
- * the next four. 31 instructions a turn besides the products; left to compilers
- * 45. */
-#define COLUMN(begin, body, again)                                             \
+#define TAILED_FOUR                                                            \
+    "ldr lr, %[n]\n\tdlstp.8 lr, lr\n1:\t" FOUR_BY_ONE "letp lr, 1b\n\t"
+#define PAIRED_FOUR                                                            \
+    "ldr lr, %[n]\n\tdls lr, lr\n1:\t" FOUR_BY_ONE FOUR_BY_ONE "le lr, 1b\n\t"
+#define FOUR_BIASES                                                            \
+    AT_BIAS "ldrd %[a], %[b], [%[x0]]\n\tldrd %[c], %[d], [%[x0], #8]\n\t"
+/* From the ends of four rows to the next four. */
+#define NEXT_FOUR                                                              \
+    "ldr %[a], %[next]\n\tadd %[w0], %[a]\n\tadd %[w1], %[a]\n\t"              \
+    "add %[w2], %[a]\n\tadd %[w3], %[a]\n\t"
+#define FOUR_SCALED                                                            \
+    "ldrd %[x0], %[x1], %[scale]\n\t"                                          \
+    "add %[x0], %[x0], %[row], lsl #2\n\tadd %[x1], %[row]\n\t"                \
+    "vldrw.u32 q1, [%[x0]]\n\tvldrb.s32 q2, [%[x1]]\n\t"                       \
+    "vqrdmulh.s32 q0, q0, q1\n\tvshr.s32 q1, q0, #31\n\t"                      \
+    "vadd.i32 q0, q0, q1\n\tvrshl.s32 q0, q0, q2\n\t"
+#define FOUR_STORED                                                            \
+    "ldr %[x0], %[to]\n\tldr %[a], %[zero]\n\tadd %[x0], %[row]\n\t"           \
+    "vadd.i32 q0, q0, %[a]\n\t"                                                \
+    "vmax.s32 q0, q0, %q[low]\n\tvmin.s32 q0, q0, %q[high]\n\t"                \
+    "vstrb.32 q0, [%[x0]]\n\t"
+
+/* All rows, by fours: 31 instructions a turn besides the products; in C 45. */
+#define COLUMN(products)                                                       \
     __asm volatile(                                                            \
-        "3:\tldr %[x0], %[bias]\n\tadd %[x0], %[x0], %[row], lsl #2\n\t"       \
-        "ldrd %[a], %[b], [%[x0]]\n\tldrd %[c], %[d], [%[x0], #8]\n\t"         \
-        "ldr %[x0], %[x]\n\tldr lr, %[n]\n\t" begin " lr, lr\n1:\t" body again \
-        " lr, 1b\n\tvmov q0[2], q0[0], %[a], %[c]\n\t"                         \
-        "vmov q0[3], q0[1], %[b], %[d]\n\t"                                    \
-        "ldr %[a], %[next]\n\tadd %[w0], %[a]\n\tadd %[w1], %[a]\n\t"          \
-        "add %[w2], %[a]\n\tadd %[w3], %[a]\n\t"                               \
-        "ldrd %[x0], %[x1], %[scale]\n\t"                                      \
-        "add %[x0], %[x0], %[row], lsl #2\n\tadd %[x1], %[row]\n\t"            \
-        "vldrw.u32 q1, [%[x0]]\n\tvldrb.s32 q2, [%[x1]]\n\t"                   \
-        "vqrdmulh.s32 q0, q0, q1\n\tvshr.s32 q1, q0, #31\n\t"                  \
-        "vadd.i32 q0, q0, q1\n\tvrshl.s32 q0, q0, q2\n\t"                      \
-        "ldr %[x0], %[to]\n\tldr %[a], %[zero]\n\tadd %[x0], %[row]\n\t"       \
-        "vadd.i32 q0, q0, %[a]\n\t"                                            \
-        "vmax.s32 q0, q0, %q[low]\n\tvmin.s32 q0, q0, %q[high]\n\t"            \
-        "vstrb.32 q0, [%[x0]]\n\tadds %[row], #4\n\tbne 3b"                    \
+        "3:\t" FOUR_BIASES "ldr %[x0], %[x]\n\t" products                      \
+        "vmov q0[2], q0[0], %[a], %[c]\n\t"                                    \
+        "vmov q0[3], q0[1], %[b], %[d]\n\t" NEXT_FOUR FOUR_SCALED FOUR_STORED  \
+        "adds %[row], #4\n\tbne 3b"                                            \
         : [a] "=&Te"(a), [b] "=&Te"(b), [c] "=&Te"(c), [d] "=&Te"(d),          \
           [w0] "+&r"(w0), [w1] "+&r"(w1), [w2] "+&r"(w2), [w3] "+&r"(w3),      \
           [x0] "=&l"(x0), [x1] "=&l"(x1), [row] "+&r"(row)                     \
@@ -180,9 +182,9 @@ static __attribute__((noinline)) void one_column(const es_mve_mac *mac,
         return;
     }
     if (paired) {
-        COLUMN("dls", FOUR_BY_ONE FOUR_BY_ONE, "le");
+        COLUMN(PAIRED_FOUR);
     } else {
-        COLUMN("dlstp.8", FOUR_BY_ONE, "letp");
+        COLUMN(TAILED_FOUR);
     }
 }
 
@@ -197,7 +199,7 @@ static void rest(const es_mve_mac *mac, const es_mve_scale *by, const int8_t *x,
     const int8_t *w0 = mac->w + first * n;
     const int8_t *w1 = w0 + one * n, *w2 = w0 + two * n, *w3 = w2;
     int32_t a = bias[0], b = bias[one], c = bias[two], d = c;
-    __asm volatile(TAILED(FOUR_BY_ONE)
+    __asm volatile("dlstp.8 lr, %[n]\n1:\t" FOUR_BY_ONE "letp lr, 1b"
                    : [a] "+&Te"(a), [b] "+&Te"(b), [c] "+&Te"(c), [d] "+&Te"(d),
                      [w0] "+&r"(w0), [w1] "+&r"(w1), [w2] "+&r"(w2),
                      [w3] "+&r"(w3), [x0] "+&r"(x)

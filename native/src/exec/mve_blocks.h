@@ -37,9 +37,10 @@ static inline void es_mve_walk_past(es_mve_walk *at, uint32_t n, uint32_t block)
     at->w += n * block;
 }
 
-/* Four blocks a turn; q0 has their columns. */
-#define ES_MVE_TURNS(index, body)                                              \
-    "wlstp.32 lr, %[n], 2f\n1:\t" index body "letp lr, 1b\n2:\t"
+/* A loop over n blocks, four a turn; begins with an index, which gives q0 their
+ * columns. */
+#define ES_MVE_LOOP    "wlstp.32 lr, %[n], 2f\n1:\t"
+#define ES_MVE_END     "letp lr, 1b\n2:\t"
 #define ES_MVE_INDEX8  "vldrb.u32 q0, [%[i]], #4\n\t"
 #define ES_MVE_INDEX16 "vldrh.u32 q0, [%[i]], #8\n\t"
 

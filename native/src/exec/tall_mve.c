@@ -19,8 +19,12 @@
     "vmladava.s8 %[b], q2, q3\n\tvldrw.u32 q1, [q7, #8]\n\t"                   \
     "vmladava.s8 %[c], q1, q3\n\tvldrw.u32 q2, [q7, #12]\n\t"                  \
     "vmladava.s8 %[d], q2, q3\n\t"
-#define SQUARES(index)                                                         \
-    SQUARE_BEGIN "add %[w], %[w], %[n], lsl #4\n\t" ES_MVE_TURNS(index, SQUARE)
+#define SQUARES8                                                               \
+    SQUARE_BEGIN "add %[w], %[w], %[n], lsl #4\n\t" ES_MVE_LOOP ES_MVE_INDEX8  \
+        SQUARE ES_MVE_END
+#define SQUARES16                                                              \
+    SQUARE_BEGIN "add %[w], %[w], %[n], lsl #4\n\t" ES_MVE_LOOP ES_MVE_INDEX16 \
+        SQUARE ES_MVE_END
 
 /* ---- 4 x 1 ---- */
 
@@ -45,11 +49,14 @@
     "vmladava.s8 %[b], q1, q2\n\tvshl.i32 q2, q2, #8\n\t"                      \
     "vmladava.s8 %[c], q1, q2\n\tvshl.i32 q2, q2, #8\n\t"                      \
     "vmladava.s8 %[d], q1, q2\n\t"
-#define TALL(index16, index4)                                                  \
-    "lsr lr, %[n], #4\n\tand %[n], #15\n\twls lr, lr, 5f\n"                    \
-    "4:\t" index16 SIXTEEN "le lr, 4b\n5:\t" ES_MVE_TURNS(                     \
-        index4, FOUR) "rsb %[t0], %[n], #0\n\tand %[t0], #3\n\t"               \
-                      "sub %[w], %[w], %[t0], lsl #2\n\t"
+#define TALL_BEGIN "lsr lr, %[n], #4\n\tand %[n], #15\n\twls lr, lr, 5f\n4:\t"
+#define TALL_REST  "le lr, 4b\n5:\t" ES_MVE_LOOP
+#define TALL_END                                                               \
+    ES_MVE_END "rsb %[t0], %[n], #0\n\tand %[t0], #3\n\t"                      \
+               "sub %[w], %[w], %[t0], lsl #2\n\t"
+#define TALL8 TALL_BEGIN SIXTEEN8 SIXTEEN TALL_REST ES_MVE_INDEX8 FOUR TALL_END
+#define TALL16                                                                 \
+    TALL_BEGIN SIXTEEN16 SIXTEEN TALL_REST ES_MVE_INDEX16 FOUR TALL_END
 
 /* ---- all row blocks of one column ---- */
 
@@ -121,13 +128,13 @@ static __attribute__((noinline)) part whole_blocks(const es_row_group *group,
     int32_t a, b, c, d, row = -(int32_t)(rows / 4);
     uint32_t n;
     if (group->block_cols == 4 && group->index_bits == 8) {
-        ALL_ROWS(SQUARES(ES_MVE_INDEX8), "0", "q7");
+        ALL_ROWS(SQUARES8, "0", "q7");
     } else if (group->block_cols == 4) {
-        ALL_ROWS(SQUARES(ES_MVE_INDEX16), "1", "q7");
+        ALL_ROWS(SQUARES16, "1", "q7");
     } else if (group->index_bits == 8) {
-        ALL_ROWS(TALL(SIXTEEN8, ES_MVE_INDEX8), "0", "q4", "q5");
+        ALL_ROWS(TALL8, "0", "q4", "q5");
     } else {
-        ALL_ROWS(TALL(SIXTEEN16, ES_MVE_INDEX16), "1", "q4", "q5");
+        ALL_ROWS(TALL16, "1", "q4", "q5");
     }
     part next = {counts, i, w};
     return next;

@@ -27,42 +27,43 @@ typedef struct out_end {
     int32_t zero_point;
 } out_end;
 
+/* Biases; then, past the blocks of the row, what scales it. */
+#define BEGIN                                                                  \
+    "ldrd %[a], %[b], %[counts]\n\tldrh %[n], [%[a], %[row], lsl #1]\n\t"      \
+    "ldr %[a], [%[b], %[row], lsl #2]\n\t"                                     \
+    "mov %[b], %[a]\n\tmov %[c], %[a]\n\tmov %[d], %[a]\n\t"
+/* `bytes`: what shifts a number of blocks to bytes of the index. */
+#define SCALED(bytes)                                                          \
+    "vmov %q[v][2], %q[v][0], %[a], %[c]\n\t"                                  \
+    "vmov %q[v][3], %q[v][1], %[b], %[d]\n\t"                                  \
+    "rsb %[n], #0\n\tand %[n], #3\n\t"                                         \
+    "sub %[i], %[i], %[n], lsl #" bytes "\n\t"                                 \
+    "sub %[w], %[w], %[n], lsl #2\n\tldrd %[a], %[b], %[scales]\n\t"           \
+    "ldr %[a], [%[a], %[row], lsl #2]\n\tldrsb %[b], [%[b], %[row]]\n\t"       \
+    "vqrdmulh.s32 %q[v], %q[v], %[a]\n\t"
+#define SCALED8     SCALED("0")
+#define SCALED16    SCALED("1")
 #define UNRECTIFIED "vshr.s32 q0, %q[v], #31\n\tvadd.i32 %q[v], %q[v], q0\n\t"
+#define STORED                                                                 \
+    "ldrd %[c], %[d], %[outs]\n\tadd %[c], %[row]\n\t"                         \
+    "vrshl.s32 %q[v], %[b]\n\tvadd.i32 %q[v], %q[v], %[d]\n\t"                 \
+    "vmax.s32 %q[v], %q[v], %q[low]\n\tvmin.s32 %q[v], %q[v], %q[high]\n\t"    \
+    "vstrb.32 %q[v], [%[c], %q[apart]]\n\t"
 
 /* All rows: sums, 11 instructions for 64 products, and then their scaling with
  * a lane for each column; 28 a row besides. Left to the compiler, they are 58.
- * `size` is what shifts a number of blocks to bytes of the index. */
-#define ALL_ROWS(index, size, sign)                                            \
-    __asm volatile(                                                            \
-        "3:\tldrd %[a], %[b], %[counts]\n\t"                                   \
-        "ldrh %[n], [%[a], %[row], lsl #1]\n\t"                                \
-        "ldr %[a], [%[b], %[row], lsl #2]\n\t"                                 \
-        "mov %[b], %[a]\n\tmov %[c], %[a]\n\tmov %[d], %[a]\n\t" ES_MVE_TURNS( \
-            index,                                                             \
-            ONE_ROW_FOUR) "vmov %q[v][2], %q[v][0], %[a], %[c]\n\t"            \
-                          "vmov %q[v][3], %q[v][1], %[b], %[d]\n\t"            \
-                          "rsb %[n], #0\n\tand %[n], #3\n\t"                   \
-                          "sub %[i], %[i], %[n], lsl #" size "\n\t"            \
-                          "sub %[w], %[w], %[n], lsl #2\n\t"                   \
-                          "ldrd %[a], %[b], %[scales]\n\t"                     \
-                          "ldr %[a], [%[a], %[row], lsl #2]\n\t"               \
-                          "ldrsb %[b], [%[b], %[row]]\n\t"                     \
-                          "ldrd %[c], %[d], %[outs]\n\tadd %[c], %[row]\n\t"   \
-                          "vqrdmulh.s32 %q[v], %q[v], %[a]\n\t" sign           \
-                          "vrshl.s32 %q[v], %[b]\n\tvadd.i32 %q[v], %q[v], "   \
-                          "%[d]\n\t"                                           \
-                          "vmax.s32 %q[v], %q[v], %q[low]\n\t"                 \
-                          "vmin.s32 %q[v], %q[v], %q[high]\n\t"                \
-                          "vstrb.32 %q[v], [%[c], %q[apart]]\n\t"              \
-                          "adds %[row], #1\n\tbne 3b"                          \
-        : [v] "=&w"(v), [a] "=&Te"(a), [b] "=&Te"(b), [c] "=&Te"(c),           \
-          [d] "=&Te"(d), [i] "+&l"(i), [w] "+&r"(w), [row] "+&r"(row),         \
-          [n] "=&r"(n)                                                         \
-        : ES_MVE_GIVEN(x0), ES_MVE_GIVEN(x1), ES_MVE_GIVEN(x2),                \
-          ES_MVE_GIVEN(x3), [counts] "m"(counts), [scales] "m"(scales),        \
-          [outs] "m"(outs), [low] "w"(low), [high] "w"(high),                  \
-          [apart] "w"(apart)                                                   \
-        : "lr", "q0", "q1", "q2", "q3", "memory", "cc")
+ */
+#define ALL_ROWS(index, scaled, sign)                                          \
+    __asm volatile("3:\t" BEGIN ES_MVE_LOOP index ONE_ROW_FOUR ES_MVE_END      \
+                       scaled sign STORED "adds %[row], #1\n\tbne 3b"          \
+                   : [v] "=&w"(v), [a] "=&Te"(a), [b] "=&Te"(b),               \
+                     [c] "=&Te"(c), [d] "=&Te"(d), [i] "+&l"(i), [w] "+&r"(w), \
+                     [row] "+&r"(row), [n] "=&r"(n)                            \
+                   : ES_MVE_GIVEN(x0), ES_MVE_GIVEN(x1), ES_MVE_GIVEN(x2),     \
+                     ES_MVE_GIVEN(x3), [counts] "m"(counts),                   \
+                     [scales] "m"(scales), [outs] "m"(outs), [low] "w"(low),   \
+                     [high] "w"(high), [apart] "w"(apart)                      \
+                   : "lr", "q0", "q1", "q2", "q3", "memory", "cc")
 
 /* noinline: it takes all registers. */
 static __attribute__((noinline)) void
@@ -86,13 +87,13 @@ four_columns(const es_row_group *group, const int32_t *bias,
     uint32_t n;
     int32x4_t v;
     if (group->index_bits == 8 && by->to.rectified) {
-        ALL_ROWS(ES_MVE_INDEX8, "0", "");
+        ALL_ROWS(ES_MVE_INDEX8, SCALED8, "");
     } else if (group->index_bits == 8) {
-        ALL_ROWS(ES_MVE_INDEX8, "0", UNRECTIFIED);
+        ALL_ROWS(ES_MVE_INDEX8, SCALED8, UNRECTIFIED);
     } else if (by->to.rectified) {
-        ALL_ROWS(ES_MVE_INDEX16, "1", "");
+        ALL_ROWS(ES_MVE_INDEX16, SCALED16, "");
     } else {
-        ALL_ROWS(ES_MVE_INDEX16, "1", UNRECTIFIED);
+        ALL_ROWS(ES_MVE_INDEX16, SCALED16, UNRECTIFIED);
     }
 }
 
@@ -104,7 +105,7 @@ static inline int32_t one_row(const es_mve_walk *at, uint32_t n,
     const uint8_t *i = at->index;
     const int8_t *w = at->w;
 #define ONE(index)                                                             \
-    __asm volatile(ES_MVE_TURNS(index, ONE_ROW)                                \
+    __asm volatile(ES_MVE_LOOP index ONE_ROW ES_MVE_END                        \
                    : ES_MVE_SUM(a), ES_MVE_LOW(i), ES_MVE_MOVES(w)             \
                    : ES_MVE_GIVEN(x0), ES_MVE_GIVEN(n)                         \
                    : "lr", "q0", "q1", "q2", "memory")
@@ -156,7 +157,8 @@ static inline void two_rows(const es_mve_walk *at, uint32_t n, const int8_t *x0,
     int32_t c = a, d;
 #define TWO(index)                                                             \
     __asm volatile(                                                            \
-        EIGHT_APART "mov %[d], %[b]\n\t" ES_MVE_TURNS(index, TWO_ROWS_TWO)     \
+        EIGHT_APART                                                            \
+        "mov %[d], %[b]\n\t" ES_MVE_LOOP index TWO_ROWS_TWO ES_MVE_END         \
         : ES_MVE_SUM(a), ES_MVE_SUM(b), ES_MVE_SUM(c), [d] "=&Te"(d),          \
           ES_MVE_LOW(i)                                                        \
         : ES_MVE_GIVEN(w), ES_MVE_GIVEN(x0), ES_MVE_GIVEN(x1), ES_MVE_GIVEN(n) \
