@@ -102,7 +102,8 @@ def blob(plan: Plan, given: bytes, chunk: int, steps: bool = False) -> bytes:
     """As firmware_sim/count/measure.c reads it."""
     padding = bytes(-len(plan.data) % 16)
     number = len(plan.model.steps) if steps else 0
-    head = struct.pack("<8I", len(plan.data), len(given), chunk, RUNS, number, 0, 0, 0)
+    runs = 1 if steps else RUNS
+    head = struct.pack("<8I", len(plan.data), len(given), chunk, runs, number, 0, 0, 0)
     return head + plan.data + padding + given
 
 
@@ -115,7 +116,7 @@ def count(
 
 
 def count_steps(cpu: str, plan: Plan, given: bytes, chunk: int = 0) -> Counted:
-    """The same, and then of each step by itself."""
+    """Of one run, or of every push, and then of each step by itself."""
     found = measured(cpu, blob(plan, given, chunk, steps=True))
     runs = len(found.regions) - 1 - len(plan.model.steps)
     call, *alone = found.regions[runs:]
@@ -159,7 +160,8 @@ def inputs_of(plan: Plan) -> list[Array]:
 
 
 def checked(cpu: str, plan: Plan, *, functions: bool = False, steps: bool = False) -> Counted:
-    """Two runs; SystemExit when their outputs are not those of the portable core here."""
+    """Two runs, or one and its steps; SystemExit when their outputs are not those of the portable
+    core here."""
     inputs = inputs_of(plan)
     given = b"".join(x.tobytes() for x in inputs)
     found = (count_steps(cpu, plan, given) if steps else
@@ -168,7 +170,7 @@ def checked(cpu: str, plan: Plan, *, functions: bool = False, steps: bool = Fals
         raise SystemExit(f"{cpu}: equal runs, but {found.regions} instructions")
     session = Session(plan)
     outputs = []
-    for _ in range(RUNS):
+    for _ in found.regions:
         session.run(inputs[0] if len(inputs) == 1 else inputs)
         outputs += [y.tobytes() for y in session.native.outputs]
     if found.outputs != fnv(b"".join(outputs)):

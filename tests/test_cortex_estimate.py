@@ -106,16 +106,19 @@ def layer(
 
 @pytest.mark.parametrize(("form", "columns", "changed", "dsp", "mve"), [
     (Dense(), 1, {}, True, True), (Dense(), 8, {"right": False}, True, False),
+    (Dense(), 8, {"each": False}, True, False),
     (Bsr(1, 4), 8, {}, True, True), (Bsr(1, 4), 1, {}, False, True),
-    (Bsr(4, 4), 1, {}, True, True), (Bsr(4, 4), 1, {"shape": (6, 32)}, False, False),
+    (Bsr(4, 4), 1, {}, True, True), (Bsr(4, 4), 1, {"shape": (6, 32)}, False, True),
     (Bsr(4, 1), 2, {}, True, True), (Bsr(4, 1), 2, {"shape": (8, 300)}, False, True),
+    (Bsr(1, 4), 8, {"shape": (8, 1022)}, True, True),
+    (Bsr(1, 4), 8, {"shape": (8, 1026)}, False, False),
     (Bsr(1, 16), 8, {}, False, False), (Bsr(8, 1), 8, {}, False, False),
     (Dense(), 8, {"shape": (260, 8), "adds": True}, True, False)])
 def test_kernels_take_what_they_were_made_for(
     form: Format, columns: int, changed: dict[str, Any], dsp: bool, mve: bool
 ) -> None:
-    """An index of 16 bits, rows that are no multiple of 4, shifts to the left, blocks without a
-    loop of their own: each core leaves others to tiles."""
+    """An index of 16 bits, rows that are no multiple of 4, shifts to the left, patches that have
+    to be padded and are long, blocks without a loop: each core leaves others to tiles."""
     step = layer(form, columns, **changed)
     assert (dsp_work(step) is not None, mve_work(step) is not None) == (dsp, mve)
 

@@ -43,7 +43,7 @@ SMALL = 400
 WHOLE = 4.0
 """Weight of a whole run beside that of a step."""
 WORKERS = 2
-"""Plans that are counted at the same time; QEMU takes a core each."""
+"""Plans that are counted at the same time; QEMU takes a core for each."""
 MARK = "[instructions]"
 
 
@@ -66,12 +66,12 @@ class Counted:
         return [(w, n, 1.0) for w, n in zip(works, amounts)] + [(whole, self.run, WHOLE)]
 
 
-def counted(target: str, cases: Iterable[Case]) -> list[Counted]:
+def counted(target: str, cases: Iterable[Case], workers: int = WORKERS) -> list[Counted]:
     """All that fit the target, in order."""
     firmware(target)  # built once, before anyone needs it
     plugin()
-    with ThreadPoolExecutor(WORKERS) as workers:
-        found = workers.map(partial(_count, target), cases)
+    with ThreadPoolExecutor(workers) as pool:
+        found = pool.map(partial(_count, target), cases)
         return [plan for plan in found if plan is not None]
 
 
@@ -132,6 +132,7 @@ def main() -> int:
     parser.add_argument("--data-root", type=Path, default=ROOT.parent / "shared")
     parser.add_argument("--target", choices=TARGETS, action="append", help="default: both")
     parser.add_argument("--write", action="store_true", help="fit, and write targets/*.toml")
+    parser.add_argument("--workers", type=int, default=WORKERS, help="QEMU at the same time")
     parser.add_argument("--steps", action="store_true", help="list the worst steps too")
     args = parser.parse_args()
     most = 0.0
@@ -139,12 +140,12 @@ def main() -> int:
         costs = load_target(target).instructions
         assert costs is not None
         if args.write:
-            plans = counted(target, fitted(args.data_root))
+            plans = counted(target, fitted(args.data_root), args.workers)
             costs = replace(costs, each=fit(costs.kernels, plans))
             write(target, costs, len(plans))
             load_target.cache_clear()  # the others are converted with these costs
             report(f"{target}, fitted", costs, plans)
-        others = counted(target, judged(args.data_root))
+        others = counted(target, judged(args.data_root), args.workers)
         most = max(most, report(target, costs, others))
         if args.steps:
             show_steps(costs, [*plans, *others] if args.write else others)

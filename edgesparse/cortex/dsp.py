@@ -43,7 +43,8 @@ def _width(step: Whole) -> int | None:
         return 1 if rows.name == "bsr 4x4" and step.patch % 4 == 0 and whole else None
     if rows.name != "bsr 4x1" or not whole:
         return None
-    return 2 if step.columns > 1 and step.scratch >= 4 * step.patch else 1
+    twos = step.columns > 1 and step.patch < MOST_BLOCK_COLUMNS and step.scratch >= 4 * step.patch
+    return 2 if twos else 1
 
 
 def _around(step: Whole, width: int, tiles: int) -> Work:
@@ -65,7 +66,10 @@ def _inputs(step: Whole, width: int, tiles: int) -> Work:
     work: Work = Counter()
     columns = width * tiles
     gathers = not step.in_place and (width == 1 or (width == 4 and step.geometry.in_c % 4 != 0))
-    if gathers:
+    if gathers and width == 1 and step.geometry.dilation_w > 1:
+        work["dsp copied taps"] += columns * step.taps
+        work["dsp copied words"] += columns * step.taps * -(-step.geometry.in_c // 4)
+    elif gathers:
         work["gathered columns"] += columns
         work["gathered bytes"] += columns * step.patch
         work["gathered pieces"] += round(columns * step.pieces)
@@ -87,16 +91,19 @@ def _sums(step: Whole, width: int, tiles: int) -> Work:
     rows = step.rows
     if rows.name == "dense":
         return _dense_four(step, tiles) if width == 4 else _dense_one(step, tiles)
-    kind = "wide" if width == 4 else "square" if rows.block_cols == 4 else f"tall x{width}"
-    # A row of a block at a time, or all of them.
-    each = rows.block_rows if kind == "wide" else 1
-    quads, left = rows.whole_rounds(4), rows.left_over(4)
-    starts = sum((count >= 4) + (count % 4 > 0) for count in rows.counts)
+    if width == 4:
+        kind, each = f"dsp wide {rows.name}", rows.block_rows  # a row of a block at a time
+    else:
+        kind, each = f"dsp {rows.name} x{width}", 1
+    turn = 8 if (rows.name, width) == ("bsr 4x1", 1) else 4
+    counts = rows.counts
+    starts = sum((count >= turn) + (count % turn > 0) for count in counts)
     return Counter({
-        f"dsp {kind} quads": tiles * each * quads, f"dsp {kind} blocks": tiles * each * left,
-        f"dsp {kind} starts": tiles * each * starts,
-        f"dsp {kind} rows": tiles * each * len(rows.counts),
-        f"dsp {kind} row blocks": tiles * len(rows.counts)})
+        f"{kind} turns": tiles * each * rows.whole_rounds(turn),
+        f"{kind} blocks": tiles * each * rows.left_over(turn),
+        f"{kind} odd blocks": tiles * each * sum(count % 2 for count in counts),
+        f"{kind} starts": tiles * each * starts, f"{kind} rows": tiles * each * len(counts),
+        f"{kind} row blocks": tiles * len(counts)})
 
 
 def _dense_four(step: Whole, tiles: int) -> Work:

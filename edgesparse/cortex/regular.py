@@ -134,16 +134,19 @@ def whole_of(plan: pm.PlanModel, step: pm.Step) -> Whole | None:
         ring=plan.rings[given.ring].columns if given.ring >= 0 else 0,
         scattered=g.kernel_w > 1 and (g.dilation_w > 1 or given.pitch != g.in_c),
         adds=add is not None, clamps=(last.qmin, last.qmax) != INT8,
-        each=len(requant.multiplier) > 1, slow=_slow_rows(requant, g.rows),
+        each=len(requant.multiplier) == len(requant.shift) == g.rows,
+        slow=_slow_rows(requant, g.rows),
         right=bool((requant.shift < 0).all()), rectified=requant.qmin >= requant.zero_point,
         least=bool((group.values == -128).any()), scratch=step.scratch_bytes)
 
 
 def _slow_rows(requant: pm.Requant, rows: int) -> int:
-    shift = np.broadcast_to(requant.shift, rows)
-    multiplier = np.broadcast_to(requant.multiplier, rows)
-    fast = np.isin(shift, FAST_SHIFTS) & (multiplier >= 1 << 30)
-    return rows - int(np.count_nonzero(fast))
+    """DSP kernels scale four rows at a time, all of them the long way if one has to be."""
+    if min(len(requant.shift), len(requant.multiplier)) < rows:
+        return rows
+    fast = np.isin(requant.shift, FAST_SHIFTS) & (requant.multiplier >= 1 << 30)
+    fours = fast[: rows // 4 * 4].reshape(-1, 4).all(axis=1)
+    return rows - 4 * int(np.count_nonzero(fours))
 
 
 def _adds_all(plan: pm.PlanModel, add: pm.StageBody | None, out: pm.Place) -> bool:
