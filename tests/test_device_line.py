@@ -69,7 +69,7 @@ def test_a_bad_line_corrupts_nothing(scene: Scene, pytestconfig: pytest.Config) 
     outcomes = [one_run(seed, scene, comparable, on_a_board) for seed in range(runs)]
     mild = [outcome for outcome in outcomes if not outcome.harsh]
     assert [outcome for outcome in mild if outcome.error] == []
-    assert len(failed(outcomes)) <= runs // 10, failed(outcomes)
+    assert len(failed(outcomes)) <= max(1, runs // 10), failed(outcomes)
     assert sum(outcome.repeats for outcome in outcomes) > 0
 
 
@@ -93,7 +93,7 @@ def test_a_slow_receiver_gets_everything(scene: Scene) -> None:
     """20 KB/s, in pieces of 64 bytes."""
     with Device.start("cortex-m4", plan=scene.plan) as device, FaultyLine(device.port) as line:
         line.pace = 20_000
-        with open_link(line.url, patience=Patience(wait=1.0)) as link:
+        with open_link(line.url, patience=Patience(wait=3.0)) as link:
             for _ in range(10):
                 assert link.echo("y" * 900) == "y" * 900
             there = inference.run(link, scene.inputs)
