@@ -76,6 +76,10 @@ class NativeError(EdgeSparseError):
         super().__init__(f"{call}: {text}")
 
 
+class SourcesMissing(EdgeSparseError):
+    """The installed package lacks the C sources that a firmware is built from."""
+
+
 class WrongMachine(EdgeSparseError):
     """A plan cannot run on the backend asked for: no program for it, or one for another machine."""
 
