@@ -95,8 +95,9 @@ uint16_t es_io_tensor(es_tables ios, uint32_t index)
 
 bool es_stage_pools(uint8_t kind)
 {
-    return kind == ES_STAGE_MAX_POOL || kind == ES_STAGE_AVG_POOL ||
-           kind == ES_STAGE_MEAN;
+    return (ES_HAS_MAX_POOL && kind == ES_STAGE_MAX_POOL) ||
+           (ES_HAS_AVG_POOL && kind == ES_STAGE_AVG_POOL) ||
+           (ES_HAS_MEAN && kind == ES_STAGE_MEAN);
 }
 
 static bool step_pools(const es_step *step)
@@ -121,21 +122,21 @@ void es_step_shape(const es_root *root, const es_step *step, uint32_t *columns,
     es_branch branch;
     es_tensor input, output;
 
-    if (step->source_kind == ES_SOURCE_MAC) {
+    if (ES_HAS_MAC && step->source_kind == ES_SOURCE_MAC) {
         es_mac mac;
         es_mac_view(step->source, &mac);
         *columns = (uint32_t)mac.geometry->out_h * mac.geometry->out_w;
         *channels = mac.geometry->rows;
         return;
     }
-    if (step->source_kind == ES_SOURCE_LSTM) {
+    if (ES_HAS_LSTM && step->source_kind == ES_SOURCE_LSTM) {
         es_lstm lstm;
         es_lstm_view(step, &lstm);
         *columns = lstm.input.geometry->out_w;
         *channels = lstm.recurrent.geometry->in_c;
         return;
     }
-    if (step->source_kind == ES_SOURCE_SVDF) {
+    if (ES_HAS_SVDF && step->source_kind == ES_SOURCE_SVDF) {
         es_svdf svdf;
         es_svdf_view(step, &svdf);
         *columns = 1;
@@ -144,9 +145,13 @@ void es_step_shape(const es_root *root, const es_step *step, uint32_t *columns,
     }
     es_branch_view(step, 0, &branch);
     es_tensor_view(root, branch.output, &output);
-    if (step->source_kind == ES_SOURCE_COPY) {
+    if (ES_HAS_COPY && step->source_kind == ES_SOURCE_COPY) {
         *columns = output.place->columns;
         *channels = output.place->channels;
+        return;
+    }
+    if (!ES_HAS_LOAD) {
+        *columns = *channels = 0; /* no other kind is built */
         return;
     }
     es_tensor_view(root, step->input, &input);
@@ -230,11 +235,11 @@ static uint32_t saturate(uint64_t bytes)
 uint32_t es_step_scratch(const es_root *root, const es_step *step)
 {
     uint64_t patches = 0, most = 0;
-    if (step->source_kind == ES_SOURCE_MAC) {
+    if (ES_HAS_PATCHES && step->source_kind == ES_SOURCE_MAC) {
         es_mac mac;
         es_mac_view(step->source, &mac);
         patches = round_up_4(patch_bytes(root, step, mac.geometry));
-    } else if (step->source_kind == ES_SOURCE_LSTM) {
+    } else if (ES_HAS_LSTM && step->source_kind == ES_SOURCE_LSTM) {
         es_lstm lstm;
         es_lstm_view(step, &lstm);
         patches = (uint64_t)2 * lstm.recurrent.geometry->rows; /* gates */

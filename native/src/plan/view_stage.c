@@ -32,6 +32,15 @@ static void running_view(const uint8_t *t, uint32_t slot, es_running *view)
 #define ROUNDING(view, t, table)                                               \
     ((view)->rounding = es_fb_u8(t, ES_SLOT(table, rounding), 0))
 
+static void requant_view(const uint8_t *t, es_stage *view)
+{
+    view->multiplier = es_fb_i32s(t, ES_SLOT(Requant, multiplier));
+    view->shift = es_fb_i8s(t, ES_SLOT(Requant, shift));
+    view->zero_point = es_fb_i8(t, ES_SLOT(Requant, zero_point));
+    RANGE(view, t, Requant);
+    ROUNDING(view, t, Requant);
+}
+
 static void add_view(const uint8_t *t, es_stage *view)
 {
     view->operand = es_fb_u16(t, ES_SLOT(Add, operand));
@@ -68,6 +77,29 @@ static void add_single_requant_view(const uint8_t *t, es_stage *view)
     RANGE(view, t, AddSingleRequant);
 }
 
+static void avg_pool_view(const uint8_t *t, es_stage *view)
+{
+    view->window = window(t, ES_SLOT(AvgPool, window));
+    running_view(t, ES_SLOT(AvgPool, running), &view->running);
+    RANGE(view, t, AvgPool);
+}
+
+static void mean_view(const uint8_t *t, es_stage *view)
+{
+    view->in_zero_point = es_fb_i8(t, ES_SLOT(Mean, in_zero_point));
+    view->out = scaled(t, ES_SLOT(Mean, scaled));
+    running_view(t, ES_SLOT(Mean, running), &view->running);
+    RANGE(view, t, Mean);
+    ROUNDING(view, t, Mean);
+}
+
+static void softmax_view(const uint8_t *t, es_stage *view)
+{
+    view->softmax_multiplier = es_fb_i32(t, ES_SLOT(Softmax, multiplier));
+    view->softmax_diff_min = es_fb_i32(t, ES_SLOT(Softmax, diff_min));
+    view->softmax_shift = es_fb_i8(t, ES_SLOT(Softmax, shift));
+}
+
 void es_stage_view(const es_branch *branch, uint32_t index, es_stage *view)
 {
     const uint8_t *stage = es_fb_element(branch->stages, index);
@@ -75,49 +107,27 @@ void es_stage_view(const es_branch *branch, uint32_t index, es_stage *view)
 
     memset(view, 0, sizeof *view);
     view->kind = es_fb_u8(stage, ES_SLOT(Stage, body_type), 0);
-    switch (view->kind) {
-    case ES_STAGE_REQUANT:
-        view->multiplier = es_fb_i32s(t, ES_SLOT(Requant, multiplier));
-        view->shift = es_fb_i8s(t, ES_SLOT(Requant, shift));
-        view->zero_point = es_fb_i8(t, ES_SLOT(Requant, zero_point));
-        RANGE(view, t, Requant);
-        ROUNDING(view, t, Requant);
-        break;
-    case ES_STAGE_CLAMP:
+    if (ES_HAS_REQUANT && view->kind == ES_STAGE_REQUANT) {
+        requant_view(t, view);
+    } else if (ES_HAS_CLAMP && view->kind == ES_STAGE_CLAMP) {
         RANGE(view, t, Clamp);
-        break;
-    case ES_STAGE_LUT:
+    } else if (ES_HAS_LUT && view->kind == ES_STAGE_LUT) {
         view->table = es_fb_bytes(t, ES_SLOT(Lut, table));
-        break;
-    case ES_STAGE_ADD:
+    } else if (ES_HAS_ADD && view->kind == ES_STAGE_ADD) {
         add_view(t, view);
-        break;
-    case ES_STAGE_MUL:
+    } else if (ES_HAS_MUL && view->kind == ES_STAGE_MUL) {
         mul_view(t, view);
-        break;
-    case ES_STAGE_ADD_SINGLE_REQUANT:
+    } else if (ES_HAS_ADD_SINGLE_REQUANT &&
+               view->kind == ES_STAGE_ADD_SINGLE_REQUANT) {
         add_single_requant_view(t, view);
-        break;
-    case ES_STAGE_MAX_POOL:
+    } else if (ES_HAS_MAX_POOL && view->kind == ES_STAGE_MAX_POOL) {
         view->window = window(t, ES_SLOT(MaxPool, window));
         RANGE(view, t, MaxPool);
-        break;
-    case ES_STAGE_AVG_POOL:
-        view->window = window(t, ES_SLOT(AvgPool, window));
-        running_view(t, ES_SLOT(AvgPool, running), &view->running);
-        RANGE(view, t, AvgPool);
-        break;
-    case ES_STAGE_MEAN:
-        view->in_zero_point = es_fb_i8(t, ES_SLOT(Mean, in_zero_point));
-        view->out = scaled(t, ES_SLOT(Mean, scaled));
-        running_view(t, ES_SLOT(Mean, running), &view->running);
-        RANGE(view, t, Mean);
-        ROUNDING(view, t, Mean);
-        break;
-    default: /* ES_STAGE_SOFTMAX: I-5 knows no other */
-        view->softmax_multiplier = es_fb_i32(t, ES_SLOT(Softmax, multiplier));
-        view->softmax_diff_min = es_fb_i32(t, ES_SLOT(Softmax, diff_min));
-        view->softmax_shift = es_fb_i8(t, ES_SLOT(Softmax, shift));
-        break;
+    } else if (ES_HAS_AVG_POOL && view->kind == ES_STAGE_AVG_POOL) {
+        avg_pool_view(t, view);
+    } else if (ES_HAS_MEAN && view->kind == ES_STAGE_MEAN) {
+        mean_view(t, view);
+    } else if (ES_HAS_SOFTMAX && view->kind == ES_STAGE_SOFTMAX) {
+        softmax_view(t, view);
     }
 }

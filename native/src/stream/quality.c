@@ -29,7 +29,7 @@ static void measure_missing(const es_quality *q, es_quality_state *s,
     if (q->missing_window == 0) {
         return;
     }
-    at = (uint32_t)(now % q->missing_window);
+    at = es_modulo(now, q->missing_window);
     bit = (uint8_t)(1u << at % 8);
     s->lost_count =
         (uint16_t)(s->lost_count - ((s->lost[at / 8] & bit) != 0) + missing);
