@@ -48,7 +48,7 @@ static bool lane_has(const es_exec *x, uint32_t channel)
 
 bool es_lane_takes(es_exec *x, uint32_t channel)
 {
-    if (x->collect) {
+    if (es_has_collect() && x->collect) {
         return true;
     }
     if (x->lane.level_count) { /* a pass for this branch alone */
@@ -115,7 +115,7 @@ void es_lane_emit(es_exec *x, const es_part *part, uint32_t level)
     uint32_t begin = level > 0 ? lane->levels[level - 1].stage + 1U : 0;
     uint32_t end = last ? lane->branch.stages.count : lane->levels[level].stage;
     es_stages_apply(x, part, begin, end);
-    if (last) {
+    if (!es_has_levels() || last) {
         store(x, part);
     } else {
         es_level_add(&lane->levels[level], part);
@@ -137,7 +137,7 @@ static void collect(const es_collect *into, const es_tile *tile)
 
 void es_emit(es_exec *x, es_tile *tile)
 {
-    if (x->collect) {
+    if (es_has_collect() && x->collect) {
         collect(x->collect, tile);
         return;
     }
@@ -191,11 +191,11 @@ void es_load_columns(es_exec *x, const uint32_t *columns, uint32_t count)
 void es_source_columns(es_exec *x, const es_mac_source *source,
                        const uint32_t *columns, uint32_t count)
 {
-    if (x->step.source_kind == ES_SOURCE_MAC) {
+    if (ES_HAS_MAC && x->step.source_kind == ES_SOURCE_MAC) {
         es_mac_columns(x, source, columns, count);
-    } else if (x->step.source_kind == ES_SOURCE_SVDF) {
+    } else if (ES_HAS_SVDF && x->step.source_kind == ES_SOURCE_SVDF) {
         es_svdf_column(x);
-    } else {
+    } else if (ES_HAS_LOAD) {
         es_load_columns(x, columns, count);
     }
 }
@@ -221,14 +221,14 @@ static void run_tiles(es_exec *x)
 {
     es_mac_source source;
     uint8_t *scratch = x->arena + x->step.scratch_offset;
-    if (x->step.source_kind == ES_SOURCE_MAC) {
+    if (ES_HAS_MAC && x->step.source_kind == ES_SOURCE_MAC) {
         es_mac_begin(x, &source);
         scratch += source.scratch;
-    } else if (x->step.source_kind == ES_SOURCE_SVDF) {
+    } else if (ES_HAS_SVDF && x->step.source_kind == ES_SOURCE_SVDF) {
         es_svdf_push(x);
     }
     uint32_t branches = x->step.branches.count;
-    for (uint32_t b = 0; b < branches; b++) {
+    for (uint32_t b = 0; es_has_levels() && b < branches; b++) {
         lane_set(x, b);
         x->has_levels |= (uint32_t)es_branch_has_levels(&x->lane.branch) << b;
     }
@@ -236,7 +236,7 @@ static void run_tiles(es_exec *x)
         lane_set(x, 0);
         run_elementwise(x, &source);
     }
-    for (uint32_t b = 0; b < branches; b++) {
+    for (uint32_t b = 0; es_has_levels() && b < branches; b++) {
         if (x->has_levels >> b & 1) {
             lane_set(x, b);
             es_levels_find(x, scratch);
@@ -267,14 +267,14 @@ void es_step_run(uint8_t *arena, const es_root *root, uint32_t index)
     x.collect = NULL;
     es_step_view(root, index, &x.step);
     x.input = es_reader_of(&x, x.step.input);
-    if (x.step.source_kind == ES_SOURCE_COPY) {
+    if (ES_HAS_COPY && x.step.source_kind == ES_SOURCE_COPY) {
         es_copy_run(&x);
-    } else if (x.step.source_kind == ES_SOURCE_LSTM) {
+    } else if (ES_HAS_LSTM && x.step.source_kind == ES_SOURCE_LSTM) {
         es_lstm_run(&x);
     } else {
         run_tiles(&x);
     }
-    for (uint32_t b = 0; b < x.step.branches.count; b++) {
+    for (uint32_t b = 0; ES_HAS_HALO && b < x.step.branches.count; b++) {
         lane_set(&x, b);
         es_halo_fill(&x.lane.output);
     }
@@ -292,6 +292,9 @@ void es_step_advance(uint8_t *arena, const es_root *root, uint32_t index)
 {
     es_step step;
     uint16_t rings[2];
+    if (!ES_HAS_RINGS) {
+        return;
+    }
     es_step_view(root, index, &step);
     for (uint32_t b = 0; b < step.branches.count; b++) {
         es_branch branch;
