@@ -59,6 +59,7 @@ class Target:
     ram_bytes    what the arena may take, 0: not limited
     npu          its emulated NPU, section [npu]; None: it has none
     encodings    of weights, those that have kernels there; empty: any
+    widens       its kernels widen inputs to int16 before they multiply, and want scratch for that
     """
 
     name: str
@@ -68,6 +69,7 @@ class Target:
     ram_bytes: int
     npu: NpuConfig | None = None
     encodings: tuple[str, ...] = ()
+    widens: bool = False
 
 
 @cache

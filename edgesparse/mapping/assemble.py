@@ -263,12 +263,30 @@ def _scratch_bytes(low: Lowered, draft: Draft) -> int:
     if isinstance(draft.source, pm.Mac):
         patches = align(patch_bytes(
             draft.source.geometry, low.views.get(draft.input), draft.input in low.slots))
+        if low.weights.widens:
+            patches = max(patches, widened_bytes(draft.source))
     channels = low.tensors[draft.output].channels
     tail = sum(
         align(channels if isinstance(s.body, (pm.MaxPool, pm.Softmax)) else 4 * channels)
         for s in draft.stages if isinstance(s.body, WINDOWS)
     )
     return patches + tail
+
+
+def widened_bytes(mac: pm.Mac) -> int:
+    """Bytes for a tile of inputs as the kernels of Cortex-M multiply with them, two int16 a word
+    (native/src/exec/regular_dsp.c); 0 where they read int8."""
+    g, groups = mac.geometry, mac.weights.groups
+    columns, inputs = g.out_h * g.out_w, g.kernel_h * g.kernel_w * g.in_c
+    if g.groups != 1 or len(groups) != 1:
+        return 0
+    blocks = groups[0].encoding is pm.Encoding.BSR
+    if blocks and (groups[0].block_rows, groups[0].block_cols) == (4, 1):
+        return 4 * inputs if columns > 1 else 0
+    if columns < TILE - 1 or (blocks and groups[0].block_cols != 4):
+        return 0
+    gathered = align(inputs) if g.in_c % 4 else 0
+    return 2 * TILE * align(inputs) + gathered
 
 
 def patch_bytes(g: pm.Geometry, view: View | None, in_ring: bool = False) -> int:

@@ -4,7 +4,7 @@ both."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -32,10 +32,12 @@ Chooser = Callable[[Node, WeightStats, Array, int], Decision]
 @dataclass(frozen=True)
 class WeightPolicy:
     """bias_form  FOLDED: kernels multiply stored inputs; PLAIN: inputs less their zero point, so
-    that a zero adds nothing and may be skipped"""
+    that a zero adds nothing and may be skipped
+    widens     kernels widen inputs to int16 before they multiply, and want scratch for that"""
 
     choose: Chooser
     bias_form: pm.BiasForm
+    widens: bool = False
 
 
 def by_bytes(
@@ -72,8 +74,9 @@ def policy_of(target: Target, resident: bool = False) -> WeightPolicy:
     with resident weights the code that comes from flash, and the steps."""
     if target.npu is None:
         if not target.encodings:
-            return PORTABLE
-        return WeightPolicy(partial(by_bytes, only=target.encodings), pm.BiasForm.FOLDED)
+            return replace(PORTABLE, widens=target.widens)
+        return WeightPolicy(
+            partial(by_bytes, only=target.encodings), pm.BiasForm.FOLDED, target.widens)
     cost, even = npu_cost(target.npu, resident)
     return in_lanes(target.npu.lanes, cost, even)
 

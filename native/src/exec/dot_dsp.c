@@ -5,7 +5,7 @@
  * columns, the most that the registers hold the sums of. Sums fit int32 in any
  * order (I-43). */
 #include "exec/dsp.h"
-#include "exec/kernels.h"
+#include "exec/regular_dsp.h"
 
 /* Loops that need all registers are functions of their own. */
 #define ALONE static __attribute__((noinline))
@@ -128,9 +128,8 @@ static int32_t one_by_one(const int8_t *w, const int8_t *x, uint32_t n,
     return sum;
 }
 
-/* All rows of one patch. */
-ALONE void one_column(const int8_t *w, uint32_t rows, uint32_t cols,
-                      const int8_t *x, int32_t *value)
+void es_dsp_one_column(const int8_t *w, uint32_t rows, uint32_t cols,
+                       const int8_t *x, int32_t *value)
 {
     for (; rows >= 4; rows -= 4, w += 4 * cols, value += 4) {
         four_by_one(w, cols, x, value);
@@ -224,7 +223,7 @@ bool es_dot_rows__dsp(const es_dot_job *job, uint32_t r, uint32_t rows,
                     &tile->value[p + 1][r]);
     }
     if (p < tile->columns) {
-        one_column(w, rows, cols, job->x[p], &tile->value[p][r]);
+        es_dsp_one_column(w, rows, cols, job->x[p], &tile->value[p][r]);
     }
     return true;
 }

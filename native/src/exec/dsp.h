@@ -51,11 +51,26 @@ static inline int32_t es_dsp_low_high(uint32_t a, uint32_t b, int32_t sum)
     return result;
 }
 
+static inline int32_t es_dsp_high_high(uint32_t a, uint32_t b, int32_t sum)
+{
+    int32_t result;
+    __asm("smlatt %0, %1, %2, %3" : "=r"(result) : "r"(a), "r"(b), "r"(sum));
+    return result;
+}
+
 /* The high word of a * b, rounded. */
 static inline int32_t es_dsp_smmulr(int32_t a, int32_t b)
 {
     int32_t result;
     __asm("smmulr %0, %1, %2" : "=r"(result) : "r"(a), "r"(b));
+    return result;
+}
+
+/* 2 * value, or the largest or smallest number there is. */
+static inline int32_t es_dsp_double(int32_t value)
+{
+    int32_t result;
+    __asm("qadd %0, %1, %1" : "=r"(result) : "r"(value));
     return result;
 }
 

@@ -113,6 +113,9 @@ typedef struct es_mac_source {
     uint32_t scratch; /* bytes taken, a multiple of 4 */
 } es_mac_source;
 
+/* The patch of a column, [K'] int8, to `to`. */
+void es_gather(const es_reader *input, const es_geometry *geometry,
+               uint32_t column, int8_t *to);
 void es_mac_begin(const es_exec *x, es_mac_source *source);
 void es_mac_columns(es_exec *x, const es_mac_source *source,
                     const uint32_t *columns, uint32_t count);

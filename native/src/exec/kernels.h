@@ -3,7 +3,12 @@
 #define ES_KERNELS_H
 
 #include "exec/dot.h"
+#include "exec/regular.h"
 
+/* All columns of a step, from its input to its output. Scratch has room for the
+ * patches of four columns (es_regular_gather), and for more where the plan's
+ * target asks for it. */
+typedef bool es_regular_kernel(const es_regular *step);
 /* es_dot_row for `rows` rows of `cols` weights, one after another, whole. */
 typedef bool es_dot_rows_kernel(const es_dot_job *job, uint32_t r,
                                 uint32_t rows, const int8_t *w, uint32_t cols);
@@ -20,6 +25,7 @@ typedef bool es_add_kernel(const es_stage *stage, const es_part *part,
 /* A Requant, from the tile to where its columns' first channels stand. */
 typedef bool es_finish_kernel(const es_finish *finish, es_tile *tile);
 
+#define ES_REGULAR_KERNEL(name)   es_regular_kernel name;
 #define ES_DOT_ROWS_KERNEL(name)  es_dot_rows_kernel name;
 #define ES_DOT_BATCH_KERNEL(name) es_dot_batch_kernel name;
 #define ES_REQUANT_KERNEL(name)   es_requant_kernel name;

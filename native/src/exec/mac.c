@@ -49,8 +49,8 @@ static void gather_row(const es_reader *input, const es_geometry *g, int32_t y,
     }
 }
 
-static void gather(const es_reader *input, const es_geometry *g,
-                   uint32_t column, int8_t *to)
+void es_gather(const es_reader *input, const es_geometry *g, uint32_t column,
+               int8_t *to)
 {
     int32_t y = (int32_t)(column / g->out_w * g->stride_h) - g->pad_top;
     int32_t x = (int32_t)(column % g->out_w * g->stride_w) - g->pad_left;
@@ -80,7 +80,7 @@ static void set_columns(const es_exec *x, const es_mac_source *source,
     for (uint32_t p = 0; p < count; p++) {
         if (ES_HAS_PATCHES && source->patches) {
             int8_t *to = source->patches + p * source->patch;
-            gather(&x->input, g, columns[p], to);
+            es_gather(&x->input, g, columns[p], to);
             job->x[p] = to;
         } else { /* no padding, and the taps stand side by side */
             uint32_t row = columns[p] / g->out_w * g->stride_h;

@@ -200,6 +200,29 @@ void es_source_columns(es_exec *x, const es_mac_source *source,
     }
 }
 
+/* A Load that only moves columns: no stage, and the same channels on both sides.
+ * Returns whether it was one. */
+static bool move_columns(es_exec *x)
+{
+    if (x->step.source_kind != ES_SOURCE_LOAD || x->step.branches.count != 1) {
+        return false;
+    }
+    lane_set(x, 0);
+    const es_map *from = &x->input.map, *to = &x->lane.output.map;
+    const es_place *place = to->place;
+    if (x->lane.branch.stages.count || from->place->layout != ES_LAYOUT_NWC ||
+        place->layout != ES_LAYOUT_NWC ||
+        from->place->columns != place->columns ||
+        from->place->channels != place->channels) {
+        return false;
+    }
+    for (int32_t column = 0; column < (int32_t)place->columns; column++) {
+        memmove(x->lane.output.base + es_column_at(to, column),
+                x->input.base + es_column_at(from, column), place->channels);
+    }
+    return true;
+}
+
 /* ---- passes ---- */
 
 /* The branches without levels, all in one. */
@@ -271,7 +294,7 @@ void es_step_run(uint8_t *arena, const es_root *root, uint32_t index)
         es_copy_run(&x);
     } else if (ES_HAS_LSTM && x.step.source_kind == ES_SOURCE_LSTM) {
         es_lstm_run(&x);
-    } else {
+    } else if (!es_regular_run(&x) && !move_columns(&x)) {
         run_tiles(&x);
     }
     for (uint32_t b = 0; ES_HAS_HALO && b < x.step.branches.count; b++) {

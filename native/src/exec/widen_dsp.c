@@ -1,0 +1,143 @@
+/* Inputs of a few columns as the words that the kernels of regular_dsp.c
+ * multiply with. */
+#include "exec/dsp.h"
+#include "exec/regular_dsp.h"
+
+enum { STEP = 2 * ES_TILE_COLUMNS }; /* words from group to group */
+
+/* Four inputs a word. Returns the place after the last. */
+static uint32_t *widen(uint32_t *to, const int8_t *from, uint32_t groups)
+{
+    const int8_t *end = from + 4 * groups;
+    while (from != end) {
+        uint32_t word = es_dsp_load(from);
+        from += 4;
+        to[0] = es_dsp_even(word);
+        to[1] = es_dsp_odd(word);
+        to += STEP;
+    }
+    return to;
+}
+
+static uint32_t *fill(uint32_t *to, int8_t zero_point, uint32_t groups)
+{
+    uint32_t pair = (uint16_t)zero_point * 0x10001U;
+    for (; groups > 0; groups--, to += STEP) {
+        to[0] = to[1] = pair;
+    }
+    return to;
+}
+
+/* One row of a patch: kernel_w taps from column x of row y on. */
+static uint32_t *widen_row(const es_regular *step, int32_t y, int32_t x,
+                           uint32_t *to)
+{
+    const es_geometry *g = step->geometry;
+    const es_map *map = &step->input.map;
+    uint32_t groups = g->in_c / 4U;
+    bool dense = g->dilation_w == 1 && map->place->pitch == g->in_c &&
+                 !map->ring_columns;
+    if ((uint32_t)y >= g->in_h) {
+        return fill(to, map->place->zero_point, groups * g->kernel_w);
+    }
+    for (uint32_t kx = 0; kx < g->kernel_w;) {
+        uint32_t at = (uint32_t)x + kx * g->dilation_w, taps = 1;
+        if (at >= g->in_w) {
+            to = fill(to, map->place->zero_point, groups);
+        } else {
+            if (dense) { /* all taps inside at once */
+                uint32_t rest = g->in_w - at;
+                taps = g->kernel_w - kx < rest ? g->kernel_w - kx : rest;
+            }
+            int32_t column = (int32_t)((uint32_t)y * g->in_w + at);
+            to = widen(to, step->input.base + es_column_at(map, column),
+                       groups * taps);
+        }
+        kx += taps;
+    }
+    return to;
+}
+
+/* A patch whose inputs stand side by side; zeros up to a whole group. */
+static void widen_bytes(const int8_t *from, uint32_t bytes, uint32_t *to)
+{
+    to = widen(to, from, bytes / 4);
+    if (bytes % 4) {
+        int8_t last[4] = {0, 0, 0, 0};
+        memcpy(last, from + bytes / 4 * 4, bytes % 4);
+        (void)widen(to, last, 1);
+    }
+}
+
+static void widen_column(const es_regular *step, uint32_t column, uint32_t *to,
+                         int8_t *bytes)
+{
+    const es_geometry *g = step->geometry;
+    if (step->in_place || g->in_c % 4) {
+        widen_bytes(es_regular_patch(step, column, bytes), step->patch, to);
+        return;
+    }
+    int32_t y = (int32_t)(column / g->out_w * g->stride_h) - g->pad_top;
+    int32_t x = (int32_t)(column % g->out_w * g->stride_w) - g->pad_left;
+    for (uint32_t ky = 0; ky < g->kernel_h; ky++, y += g->dilation_h) {
+        to = widen_row(step, y, x, to);
+    }
+}
+
+void es_dsp_widen(const es_regular *step, uint32_t first, uint32_t *to)
+{
+    int8_t *bytes = (int8_t *)(to + STEP * es_dsp_groups(step));
+    uint32_t last = step->columns - 1;
+    for (uint32_t p = 0; p < ES_TILE_COLUMNS; p++) {
+        uint32_t column = first + p < last ? first + p : last;
+        widen_column(step, column, to + 2 * p, bytes);
+    }
+}
+
+/* ---- two columns in a word ---- */
+
+/* Where the inputs of a tap stand; NULL: outside. */
+static const int8_t *tap_at(const es_regular *step, uint32_t column,
+                            uint32_t ky, uint32_t kx)
+{
+    const es_geometry *g = step->geometry;
+    uint32_t y = column / g->out_w * g->stride_h + ky * g->dilation_h;
+    uint32_t x = column % g->out_w * g->stride_w + kx * g->dilation_w;
+    y -= g->pad_top;
+    x -= g->pad_left;
+    if (y >= g->in_h || x >= g->in_w) {
+        return NULL;
+    }
+    int32_t at = (int32_t)(y * g->in_w + x);
+    return step->input.base + es_column_at(&step->input.map, at);
+}
+
+static int32_t *pair(int32_t *to, const int8_t *a, const int8_t *b, uint32_t n)
+{
+#pragma GCC unroll 4
+    for (uint32_t i = 0; i < n; i++) {
+        *to++ = *a++ + *b++ * (1 << ES_DSP_PAIR_BITS);
+    }
+    return to;
+}
+
+void es_dsp_pair(const es_regular *step, uint32_t first, int32_t *to)
+{
+    const es_geometry *g = step->geometry;
+    uint32_t second = first + 1 < step->columns ? first + 1 : first;
+    int32_t none = step->input.map.place->zero_point;
+    for (uint32_t ky = 0; ky < g->kernel_h; ky++) {
+        for (uint32_t kx = 0; kx < g->kernel_w; kx++) {
+            const int8_t *a = tap_at(step, first, ky, kx);
+            const int8_t *b = tap_at(step, second, ky, kx);
+            if (a && b) {
+                to = pair(to, a, b, g->in_c);
+                continue;
+            }
+            for (uint32_t c = 0; c < g->in_c; c++) {
+                *to++ = (a ? a[c] : none) +
+                        (b ? b[c] : none) * (1 << ES_DSP_PAIR_BITS);
+            }
+        }
+    }
+}
