@@ -227,7 +227,8 @@ def test_the_command_says_what_it_wrote(tmp_path: Path) -> None:
     small().save(tmp_path / "ecg.esp")
     ran = Ran("export", tmp_path / "ecg.esp", "-o", tmp_path / "x", "--cpu", "cortex-m33", "--json")
     assert (ran.code, ran.json["cpu"], ran.json["trusted"]) == (0, "cortex-m33", True)
-    assert ran.json["features"] == ["ADD", "BSR", "DENSE", "MAC", "PATCHES", "REQUANT"]
+    assert ran.json["features"] == [
+        "ADD", "BSR", "COLUMNS", "DENSE", "MAC", "PATCHES", "REQUANT", "TALL"]
     readme = (tmp_path / "x" / "README.txt").read_text()
     assert "qemu-system-arm -M mps2-an505" in readme
     assert "@" not in readme

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Container, Iterable, Iterator
 
+from edgesparse.export.kernels import KERNELS_OF, ways_of
 from edgesparse.plan import model as pm
 from edgesparse.plan.plan import Plan
 from edgesparse.plan.write import TRAILER
@@ -14,14 +15,18 @@ FEATURES = (
     "REQUANT", "CLAMP", "LUT", "ADD", "MUL", "ADD_SINGLE_REQUANT", "MAX_POOL", "AVG_POOL", "MEAN",
     "SOFTMAX",
     "DENSE", "BITMASK", "BSR", "NM", "DELTA_CSR", "LANES",
-    "LAYOUTS", "RINGS", "HALO", "BRANCHES", "PATCHES", "GROUPS", "RUNNING",
+    "LAYOUTS", "RINGS", "HALO", "BRANCHES", "PATCHES", "GROUPS",
+    "TILES", "MAC_TILES", "ELEMENTWISE", "COLUMNS", "TALL", "WIDE",
+    "RUNNING",
     "STREAM", "FRONT_END", "BEATS", "QUALITY", "NPU",
 )
 """All of them, as built.h names and explains them."""
+WAYS = frozenset({"TILES", "MAC_TILES", "ELEMENTWISE", "COLUMNS", "TALL", "WIDE"})
+"""Of the executor: which of them a plan needs depends on the CPU."""
 
 
 def features_of(model: pm.PlanModel) -> frozenset[str]:
-    """Those that the plan needs, of FEATURES."""
+    """Those that the plan needs, of FEATURES without WAYS: es_plan_open checks them."""
     return frozenset(_features(model))
 
 
@@ -67,19 +72,32 @@ def _macro(table: object) -> str:
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", type(table).__name__).upper()
 
 
-def config_header(plan: Plan, *, trusted: bool) -> str:
+def built_for(plan: Plan, cpu: str, *, trusted: bool) -> frozenset[str]:
+    """The features of a core for a plan: with all ways where it may open other plans."""
+    return features_of(plan.model) | (frozenset(ways_of(plan.model, cpu)) if trusted else WAYS)
+
+
+def config_header(plan: Plan, cpu: str, *, trusted: bool) -> str:
     """The text of es_config.h: what a core for this plan has.
 
     trusted  it opens this plan only, told by its CRC-32, and does not check it again
     """
     needed = features_of(plan.model)
     crc = TRAILER.unpack(plan.data[-TRAILER.size:])[3]
-    lines = [f"#define ES_HAS_{name} {int(name in needed)}" for name in FEATURES]
     return "\n".join((
-        "/* Made by edgesparse export: what this plan needs of the core. A plan that needs",
-        " * more is refused with ES_ERR_BUILD; edgesparse/native/src/plan/built.h says what",
-        " * each line means. */",
-        *lines,
+        f"/* Made by edgesparse export: what one plan needs of the core on {cpu}. A plan that",
+        " * needs more is refused with ES_ERR_BUILD; edgesparse/native/src/plan/built.h says",
+        " * what each line means. */",
+        *_defines((name for name in FEATURES if name not in WAYS), needed),
+        f"#if {KERNELS_OF[cpu]}",
+        *_defines(sorted(WAYS), built_for(plan, cpu, trusted=trusted)),
+        "#else /* other kernels, other ways */",
+        *_defines(sorted(WAYS), WAYS),
+        "#endif",
         f"#define ES_TRUST_PLAN {int(trusted)}",
         f"#define ES_TRUSTED_CRC 0x{crc if trusted else 0:08x}u",
         ""))
+
+
+def _defines(names: Iterable[str], built: Container[str]) -> Iterator[str]:
+    return (f"#define ES_HAS_{name} {int(name in built)}" for name in names)

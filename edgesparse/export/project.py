@@ -12,11 +12,12 @@ from pathlib import Path
 
 from edgesparse.errors import BadInput, WrongMachine
 from edgesparse.export.c_source import plan_c, plan_h
-from edgesparse.export.features import config_header, features_of
+from edgesparse.export.features import built_for, config_header
+from edgesparse.export.kernels import KERNELS_OF
 from edgesparse.plan.plan import Plan
 from edgesparse.sources import source_root
 
-CPUS = ("cortex-m4", "cortex-m7", "cortex-m33", "cortex-m55")
+CPUS = tuple(KERNELS_OF)
 CORE = ("exec", "plan", "stream", "weights")
 """Folders of native/src; the others are the emulated NPU, and what a link and a store need."""
 TOOLCHAIN = "firmware_sim/arm-none-eabi.cmake"
@@ -71,7 +72,8 @@ def export_plan(
     except OSError as error:
         raise BadInput(
             f"-o {folder}: {error.strerror or error}; nothing was written") from error
-    return Exported(folder, cpu, tuple(content), tuple(sorted(features_of(plan.model))))
+    built = built_for(plan, cpu, trusted=trusted)
+    return Exported(folder, cpu, tuple(content), tuple(sorted(built)))
 
 
 def _files(plan: Plan, cpu: str, trusted: bool) -> Iterator[tuple[str, bytes]]:
@@ -89,7 +91,7 @@ def _files(plan: Plan, cpu: str, trusted: bool) -> Iterator[tuple[str, bytes]]:
     yield "main.c", (own / main).read_bytes()
     yield "plan.h", plan_h(plan).encode()
     yield "plan.c", plan_c(plan).encode()
-    yield MARK, config_header(plan, trusted=trusted).encode()
+    yield MARK, config_header(plan, cpu, trusted=trusted).encode()
     for path in _core(root, machine):
         yield f"edgesparse/{path.relative_to(root).as_posix()}", path.read_bytes()
 

@@ -121,7 +121,9 @@ ES_MUST_CHECK es_status es_input(const es_session *session, uint32_t index,
 ES_MUST_CHECK es_status es_output(const es_session *session, uint32_t index,
                                   es_buffer *buffer);
 
-/* Run all steps once. Returns ES_OK, ES_ERR_ARG or ES_ERR_RUNNER. */
+/* Run all steps once. Returns ES_OK, ES_ERR_ARG, ES_ERR_RUNNER or, in a core
+ * built for one plan that lacks what a step needs after all, ES_ERR_BUILD: so
+ * too where ES_ERR_RUNNER or ES_ERR_SELF_TEST stands below. */
 ES_MUST_CHECK es_status es_run(es_session *session);
 
 /* Run one step; for debugging and profiles: all of them in order are es_run.

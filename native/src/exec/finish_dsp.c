@@ -142,7 +142,7 @@ void es_dsp_add(const es_stage *stage, const int8_t *values,
 
 bool es_dsp_finishes(const es_regular *step)
 {
-    return !step->add.kind ||
+    return !ES_HAS_ADD || !step->add.kind ||
            (step->requant.qmin == INT8_MIN && step->requant.qmax == INT8_MAX &&
             adds(&step->add));
 }
@@ -157,9 +157,9 @@ void es_dsp_finish(const es_dsp_tile *tile, uint32_t row, uint32_t rows)
         bool there = p < tile->count && !step->add.kind;
         to[p] = there ? tile->output[p] + row : between[p];
     }
-    if (tile->width == 4) {
+    if (ES_HAS_COLUMNS && tile->width == 4) {
         scale(tile, row, rows, to, 4);
-    } else if (tile->width == 2) {
+    } else if (ES_HAS_COLUMNS && tile->width == 2) {
         scale(tile, row, rows, to, 2);
     } else {
         scale(tile, row, rows, to, 1);
@@ -167,7 +167,7 @@ void es_dsp_finish(const es_dsp_tile *tile, uint32_t row, uint32_t rows)
     const es_stage *last = step->add.kind ? &step->add : &step->requant;
     for (uint32_t p = 0; p < tile->count; p++) {
         int8_t *output = tile->output[p] + row;
-        if (step->add.kind) {
+        if (ES_HAS_ADD && step->add.kind) {
             es_dsp_add(&step->add, to[p], tile->operand[p] + row, output, rows);
         }
         clamp(last, output, rows);

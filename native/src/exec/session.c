@@ -77,10 +77,13 @@ es_status es_output(const es_session *session, uint32_t index,
     return buffer_of(session, &root, root.outputs, index, buffer);
 }
 
-static void run_step(es_session *session, const es_root *root, uint32_t step)
+static es_status run_step(es_session *session, const es_root *root,
+                          uint32_t step)
 {
     uint32_t before = session->ticks ? session->ticks() : 0;
-    es_step_run(session->arena, root, step);
+    if (!es_step_run(session->arena, root, step)) {
+        return ES_ERR_BUILD;
+    }
     es_step_advance(session->arena, root, step);
     if (session->counters) {
         es_step_counter *counter = &session->counters[step];
@@ -89,6 +92,7 @@ static void run_step(es_session *session, const es_root *root, uint32_t step)
             counter->ticks += session->ticks() - before;
         }
     }
+    return ES_OK;
 }
 
 es_status es_session_run(es_session *session, const es_root *root)
@@ -101,7 +105,10 @@ es_status es_session_run(es_session *session, const es_root *root)
         }
     } else {
         for (uint32_t step = 0; step < root->steps.count; step++) {
-            run_step(session, root, step);
+            es_status status = run_step(session, root, step);
+            if (status != ES_OK) {
+                return status;
+            }
         }
     }
     if (session->ticks) {
@@ -134,8 +141,7 @@ es_status es_run_step(es_session *session, uint32_t step)
     if (step >= root.steps.count) {
         return ES_ERR_ARG;
     }
-    run_step(session, &root, step);
-    return ES_OK;
+    return run_step(session, &root, step);
 }
 
 es_status es_reset(es_session *session)
@@ -223,7 +229,9 @@ es_status es_self_test(es_session *session)
     generate_inputs(session, &root);
     uint32_t crc = 0;
     for (uint32_t step = 0; step < root.steps.count; step++) {
-        es_step_run(session->arena, &root, step);
+        if (!es_step_run(session->arena, &root, step)) {
+            return ES_ERR_BUILD;
+        }
         crc = es_step_trace(session->arena, &root, step, crc);
         es_step_advance(session->arena, &root, step);
     }

@@ -114,7 +114,9 @@ void es_lane_emit(es_exec *x, const es_part *part, uint32_t level)
     bool last = level == lane->level_count;
     uint32_t begin = level > 0 ? lane->levels[level - 1].stage + 1U : 0;
     uint32_t end = last ? lane->branch.stages.count : lane->levels[level].stage;
-    es_stages_apply(x, part, begin, end);
+    if (ES_HAS_ELEMENTWISE) {
+        es_stages_apply(x, part, begin, end);
+    }
     if (!es_has_levels() || last) {
         store(x, part);
     } else {
@@ -191,7 +193,7 @@ void es_load_columns(es_exec *x, const uint32_t *columns, uint32_t count)
 void es_source_columns(es_exec *x, const es_mac_source *source,
                        const uint32_t *columns, uint32_t count)
 {
-    if (ES_HAS_MAC && x->step.source_kind == ES_SOURCE_MAC) {
+    if (ES_HAS_MAC_TILES && x->step.source_kind == ES_SOURCE_MAC) {
         es_mac_columns(x, source, columns, count);
     } else if (ES_HAS_SVDF && x->step.source_kind == ES_SOURCE_SVDF) {
         es_svdf_column(x);
@@ -200,11 +202,12 @@ void es_source_columns(es_exec *x, const es_mac_source *source,
     }
 }
 
-/* A Load that only moves columns: no stage, and the same channels on both sides.
- * Returns whether it was one. */
+/* A Load that only moves columns: no stage, and the same channels on both
+ * sides. Returns whether it was one. */
 static bool move_columns(es_exec *x)
 {
-    if (x->step.source_kind != ES_SOURCE_LOAD || x->step.branches.count != 1) {
+    if (!ES_HAS_LOAD || x->step.source_kind != ES_SOURCE_LOAD ||
+        x->step.branches.count != 1) {
         return false;
     }
     lane_set(x, 0);
@@ -244,7 +247,7 @@ static void run_tiles(es_exec *x)
 {
     es_mac_source source;
     uint8_t *scratch = x->arena + x->step.scratch_offset;
-    if (ES_HAS_MAC && x->step.source_kind == ES_SOURCE_MAC) {
+    if (ES_HAS_MAC_TILES && x->step.source_kind == ES_SOURCE_MAC) {
         es_mac_begin(x, &source);
         scratch += source.scratch;
     } else if (ES_HAS_SVDF && x->step.source_kind == ES_SOURCE_SVDF) {
@@ -281,7 +284,7 @@ void es_halo_fill(const es_writer *tensor)
     }
 }
 
-void es_step_run(uint8_t *arena, const es_root *root, uint32_t index)
+bool es_step_run(uint8_t *arena, const es_root *root, uint32_t index)
 {
     es_exec x;
     x.arena = arena;
@@ -295,12 +298,16 @@ void es_step_run(uint8_t *arena, const es_root *root, uint32_t index)
     } else if (ES_HAS_LSTM && x.step.source_kind == ES_SOURCE_LSTM) {
         es_lstm_run(&x);
     } else if (!es_regular_run(&x) && !move_columns(&x)) {
+        if (!es_has_tiles(x.step.source_kind)) {
+            return false;
+        }
         run_tiles(&x);
     }
     for (uint32_t b = 0; ES_HAS_HALO && b < x.step.branches.count; b++) {
         lane_set(&x, b);
         es_halo_fill(&x.lane.output);
     }
+    return true;
 }
 
 static void advance(uint8_t *arena, const es_root *root, uint32_t ring,

@@ -45,6 +45,18 @@ enum { ES_BUILT_ALL = 1 };
 /* Macs: input that is gathered into patches, convolution groups */
 #define ES_HAS_PATCHES            1
 #define ES_HAS_GROUPS             1
+/* ways of a step: tile by tile, for all but Macs that a kernel takes whole and
+ * Loads that only move columns; and Macs among those. A step that finds no way
+ * is ES_ERR_BUILD when it is run. Stages of one value in such steps. All are 1
+ * where plans are checked */
+#define ES_HAS_TILES              1
+#define ES_HAS_MAC_TILES          1
+#define ES_HAS_ELEMENTWISE        1
+/* Macs that a kernel takes whole: with more than one column, in blocks of 4 x
+ * 1, in blocks that are four wide */
+#define ES_HAS_COLUMNS            1
+#define ES_HAS_TALL               1
+#define ES_HAS_WIDE               1
 /* Mean and AvgPool over a window that moves */
 #define ES_HAS_RUNNING            1
 /* streams and their parts */
@@ -110,6 +122,12 @@ static inline bool es_has_windows(void)
 static inline bool es_has_levels(void)
 {
     return es_has_windows() || ES_HAS_MEAN || ES_HAS_SOFTMAX;
+}
+
+/* Whether a step of this source may be run tile by tile. */
+static inline bool es_has_tiles(uint32_t source)
+{
+    return ES_HAS_TILES && (ES_HAS_MAC_TILES || source != ES_SOURCE_MAC);
 }
 
 /* Sources that keep the sums of their Macs. */

@@ -144,7 +144,7 @@ bool es_stream_begin(es_stream_session *s, es_session *session,
     s->logits = (const int8_t *)session->arena + output.place->offset;
     s->on_result = on_result;
     s->user = user;
-    s->failed = false;
+    s->status = ES_OK;
 
     /* I-70: state_offset is a multiple of 8, and so is every part. */
     at = session->arena + s->table.state_offset;

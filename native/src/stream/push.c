@@ -48,8 +48,8 @@ static void run(es_stream_session *s)
                         .sample = (int64_t)state->samples};
     uint32_t columns = 0;
 
-    if (es_session_run(s->session, &s->root) != ES_OK) {
-        s->failed = true;
+    s->status = es_session_run(s->session, &s->root);
+    if (s->status != ES_OK) {
         state->ended = 1;
         state->end = state->samples;
         return;
@@ -166,10 +166,10 @@ es_status es_push(es_session *session, const int16_t *samples, size_t frames,
         return ES_ERR_ENDED;
     }
     start(&s);
-    for (size_t i = 0; i < frames && !s.failed; i++) {
+    for (size_t i = 0; i < frames && s.status == ES_OK; i++) {
         push_one(&s, samples + i * s.channels);
     }
-    return s.failed ? ES_ERR_RUNNER : ES_OK;
+    return s.status;
 }
 
 /* Whether a beat before the end may still come. Each step moves the bound on
@@ -198,11 +198,11 @@ es_status es_flush(es_session *session, es_result_fn on_result, void *user)
     s.state->ended = 1;
     s.state->end = s.state->samples;
     if (s.state->samples > 0) {
-        while (!s.failed && is_undecided(&s)) {
+        while (s.status == ES_OK && is_undecided(&s)) {
             push_one(&s, s.state->held);
         }
     }
-    return s.failed ? ES_ERR_RUNNER : ES_OK;
+    return s.status;
 }
 
 es_status es_stream_info(const es_session *session, es_stream *info)

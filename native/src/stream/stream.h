@@ -121,7 +121,7 @@ typedef struct es_stream_session {
     es_quality_state *quality;
     es_result_fn on_result;
     void *user;
-    bool failed; /* a run has: the stream has ended */
+    es_status status; /* of the last run; but ES_OK: the stream has ended */
 } es_stream_session;
 
 /* False when the plan has no Stream. */
