@@ -86,9 +86,19 @@ def _finishes(
     place = tensors[add.operand].place
     return (add.rounding is Rounding.DOUBLE and add.left_shift == ADD_LEFT
             and not add.negate_value and not add.negate_other
-            and all(-ADD_MOST_RIGHT <= by.shift <= 0 for by in (add.value, add.other, add.out))
+            and scales(add.out) and any(
+                halves(a) and scales(b)
+                for a, b in ((add.value, add.other), (add.other, add.value)))
             and place.layout is pm.Layout.NWC
             and (place.columns, place.channels) == (output.columns, output.channels))
+
+
+def halves(by: pm.Scaled) -> bool:
+    return by.shift == 0 and by.multiplier == 1 << 30
+
+
+def scales(by: pm.Scaled) -> bool:
+    return -ADD_MOST_RIGHT <= by.shift < 0
 
 
 def _depthwise(step: pm.Step, mac: pm.Mac) -> bool:

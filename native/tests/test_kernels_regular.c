@@ -76,6 +76,7 @@ static void make_geometry(bool depthwise)
         g->out_h = (uint16_t)between(1, g->in_h);
         g->out_w = (uint16_t)between(1, g->in_w);
         g->rows = depthwise ? g->in_c : (uint16_t)between(1, MOST_ROWS);
+        g->rows = below(3) ? (uint16_t)((g->rows + 3) / 4 * 4) : g->rows;
         g->groups = depthwise ? g->in_c : 1;
         step.patch = (uint32_t)g->kernel_h * g->kernel_w * g->in_c;
         step.columns = (uint32_t)g->out_h * g->out_w;
@@ -255,6 +256,9 @@ static void make_add(void)
     operand_by = factor();
     out_by = factor();
     out_by.shift = (int16_t) - (int)between(14, 20);
+    es_scaled *larger = below(2) ? &value_by : &operand_by; /* only halved */
+    larger->multiplier = 1 << 30;
+    larger->shift = 0;
     stage.value = &value_by;
     stage.other = &operand_by;
     stage.out = &out_by;

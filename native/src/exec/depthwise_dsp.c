@@ -83,9 +83,9 @@ bool es_dsp_depthwise(const es_regular *step)
         es_dsp_set_columns(&tile, column);
         find_taps(step, column, outside, tap);
         const uint32_t *w = weights;
-        for (uint32_t row = 0; row < channels; row += ES_DSP_ROWS) {
+        for (uint32_t row = 0; row < channels; row += ES_DSP_SUMS) {
             uint32_t rest = channels - row;
-            uint32_t rows = rest < ES_DSP_ROWS ? rest : ES_DSP_ROWS;
+            uint32_t rows = rest < ES_DSP_SUMS ? rest : ES_DSP_SUMS;
             memcpy(tile.sums, step->bias + row, rows * sizeof *tile.sums);
             for (uint32_t r = 0; r < rows; r += 4) {
                 w = four_channels(tap, taps, row + r, w, tile.sums + r);

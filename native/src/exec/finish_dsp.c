@@ -11,63 +11,80 @@
  * shift. Where 2 v does not fit, the result is past int8 with and without. */
 enum { MOST_RIGHT = 20 };
 
-typedef struct scaling {
-    const int32_t *multiplier;
-    const int8_t *shift;
-    uint32_t each, shifts; /* bytes from channel to channel: 0 or their size */
-    int32_t twice_zero_and_1;
-} scaling;
-
-static scaling scaling_of(const es_stage *stage, uint32_t row)
-{
-    scaling s;
-    s.each = stage->multiplier.count > 1;
-    s.shifts = stage->shift.count > 1;
-    s.multiplier = stage->multiplier.data + (s.each ? row : 0);
-    s.shift = stage->shift.data + (s.shifts ? row : 0);
-    s.twice_zero_and_1 = 2 * stage->zero_point + 1;
-    return s;
-}
-
 /* A row as the words of the format have it. */
-static __attribute__((noinline)) void
-row_slowly(const es_stage *stage, const int32_t *sums, uint32_t width,
-           int8_t *const *to, uint32_t row, int32_t multiplier, int shift)
+static void row_slowly(const es_dsp_tile *tile, uint32_t channel, uint32_t row,
+                       int8_t *const *to)
 {
-    for (uint32_t p = 0; p < width; p++) {
-        int32_t v = es_mbqm_double(sums[p], multiplier, shift);
+    const es_stage *stage = &tile->step->requant;
+    uint32_t at = stage->multiplier.count > 1 ? channel : 0;
+    uint32_t shift_at = stage->shift.count > 1 ? channel : 0;
+    for (uint32_t p = 0; p < tile->width; p++) {
+        int32_t v = es_mbqm_double(tile->sums[row * tile->width + p],
+                                   stage->multiplier.data[at],
+                                   stage->shift.data[shift_at]);
         to[p][row] =
             (int8_t)es_clamp(stage->zero_point + v, INT8_MIN, INT8_MAX);
     }
 }
 
-static inline __attribute__((always_inline)) void
-scale(const es_dsp_tile *tile, uint32_t first, uint32_t rows,
+/* Rows from `row` on, until one has factors that want es_mbqm_double. Returns
+ * which. */
+static inline __attribute__((always_inline)) uint32_t
+scale(const es_dsp_tile *tile, uint32_t first, uint32_t row, uint32_t rows,
       int8_t *const *places, const uint32_t width)
 {
     const es_stage *stage = &tile->step->requant;
-    scaling by = scaling_of(stage, first);
-    const int32_t *sums = tile->sums;
+    const int32_t *multipliers = stage->multiplier.data + first + row;
+    const int8_t *shifts = stage->shift.data + first + row;
+    const int32_t *sums = tile->sums + row * width;
+    const int32_t twice_zero_and_1 = 2 * stage->zero_point + 1;
     int8_t *to[ES_TILE_COLUMNS] = {0};
 #pragma GCC unroll 4
     for (uint32_t p = 0; p < width; p++) {
         to[p] = places[p];
     }
-    for (uint32_t row = 0; row < rows; row++, sums += width) {
-        int32_t multiplier = *by.multiplier, shift = *by.shift;
-        by.multiplier += by.each;
-        by.shift += by.shifts;
+    if (stage->multiplier.count == 1 || stage->shift.count == 1) {
+        return row;
+    }
+    for (; row < rows; row++) {
+        int32_t multiplier = *multipliers++, shift = *shifts++;
         uint32_t half = (uint32_t)-1 - (uint32_t)shift; /* right - 1 */
         if (half >= MOST_RIGHT || !(multiplier >> 30)) {
-            row_slowly(stage, sums, width, places, row, multiplier, shift);
-            continue;
+            break;
         }
-        int32_t add = by.twice_zero_and_1 * (1 << half);
+        int32_t add = twice_zero_and_1 * (1 << half);
 #pragma GCC unroll 4
         for (uint32_t p = 0; p < width; p++) {
-            int32_t v = es_dsp_smmulr(es_dsp_double(sums[p]), multiplier);
+            int32_t v = es_dsp_smmulr(es_dsp_double(*sums++), multiplier);
             v = (v + (v >> 31) + add) >> -shift;
             to[p][row] = (int8_t)es_dsp_to_int8(v);
+        }
+    }
+    return row;
+}
+
+#define SCALE(width)                                                           \
+    static __attribute__((noinline))                                           \
+    uint32_t scale_##width(const es_dsp_tile *tile, uint32_t first,            \
+                           uint32_t row, uint32_t rows, int8_t *const *to)     \
+    {                                                                          \
+        return scale(tile, first, row, rows, to, width);                       \
+    }
+SCALE(1)
+SCALE(2)
+SCALE(4)
+
+static void scale_rows(const es_dsp_tile *tile, uint32_t first, uint32_t rows,
+                       int8_t *const *to)
+{
+    for (uint32_t row = 0; row < rows; row++) {
+        row = es_has_fours() && tile->width == 4
+                  ? scale_4(tile, first, row, rows, to)
+              : es_has_pairs() && tile->width == 2
+                  ? scale_2(tile, first, row, rows, to)
+                  : scale_1(tile, first, row, rows, to);
+        if (row < rows) {
+            row_slowly(tile, first + row, row, to);
         }
     }
 }
@@ -84,57 +101,59 @@ static void clamp(const es_stage *stage, int8_t *values, uint32_t count)
 
 /* ---- the sum of two tensors ---- */
 
-/* A factor of an Add: half and sign are 0 where nothing is shifted, so that
- * nothing is rounded. */
-typedef struct factor {
-    int32_t multiplier, zero, half, sign;
-    int right;
-} factor;
-
 /* Inputs less their zero points are below 2^8, so with 20 more bits what is
  * multiplied is below 2^30. */
 enum { LEFT = 20 };
 
-static factor factor_of(const es_scaled *by)
+/* Of the two that are added, the one with the larger scale is only halved:
+ * x * 2^20 / 2 is exact. */
+static bool halves(const es_scaled *by)
 {
-    int right = -by->shift;
-    factor f = {by->multiplier, by->zero_point * (2 << LEFT),
-                right ? 1 << (right - 1) : 0, right ? -1 : 0, right};
-    return f;
+    return by->shift == 0 && by->multiplier == 1 << 30;
 }
 
-/* es_mbqm_double of half of v. */
-static inline int32_t times(int32_t v, const factor *by)
+static bool scales(const es_scaled *by)
 {
-    v = es_dsp_smmulr(v, by->multiplier);
-    return (v + (v >> 31 & by->sign) + by->half) >> by->right;
-}
-
-static bool only_right(const es_scaled *by)
-{
-    return by->shift <= 0 && by->shift >= -20;
+    return by->shift < 0 && by->shift >= -20;
 }
 
 static bool adds(const es_stage *stage)
 {
     return stage->left_shift == LEFT && stage->rounding == ES_ROUND_DOUBLE &&
-           !stage->negate_value && !stage->negate_other &&
-           only_right(stage->value) && only_right(stage->other) &&
-           only_right(stage->out);
+           !stage->negate_value && !stage->negate_other && scales(stage->out) &&
+           ((halves(stage->value) && scales(stage->other)) ||
+            (halves(stage->other) && scales(stage->value)));
+}
+
+/* a is halved, b scaled. */
+static void add(const es_stage *stage, const es_scaled *halved,
+                const es_scaled *by, const int8_t *a, const int8_t *b,
+                int8_t *to, uint32_t count)
+{
+    const es_scaled *out = stage->out;
+    const int32_t multiplier = by->multiplier, right = -by->shift;
+    const int32_t zero = by->zero_point * (2 << LEFT);
+    const int32_t half = 1 << (right - 1);
+    const int32_t halved_zero = halved->zero_point * (1 << LEFT);
+    const int32_t out_multiplier = out->multiplier, out_right = -out->shift;
+    const int32_t out_half = (2 * out->zero_point + 1) * (1 << (out_right - 1));
+    for (const int8_t *end = a + count; a != end;) {
+        int32_t v = es_dsp_smmulr(*b++ * (2 << LEFT) - zero, multiplier);
+        v = (v + (v >> 31) + half) >> right;
+        v = *a++ * (1 << LEFT) - halved_zero + 2 * v; /* twice the sum */
+        v = es_dsp_smmulr(v, out_multiplier);
+        v = (v + (v >> 31) + out_half) >> out_right;
+        *to++ = (int8_t)es_dsp_to_int8(v);
+    }
 }
 
 void es_dsp_add(const es_stage *stage, const int8_t *values,
                 const int8_t *operand, int8_t *to, uint32_t count)
 {
-    const factor value = factor_of(stage->value);
-    const factor other = factor_of(stage->other);
-    factor out = factor_of(stage->out);
-    out.half += stage->out->zero_point * (1 << out.right);
-    for (const int8_t *end = values + count; values != end;) {
-        int32_t v = *values++ * (2 << LEFT) - value.zero;
-        int32_t o = *operand++ * (2 << LEFT) - other.zero;
-        int32_t sum = times(v, &value) + times(o, &other);
-        *to++ = (int8_t)es_dsp_to_int8(times(2 * sum, &out));
+    if (halves(stage->value) && scales(stage->other)) {
+        add(stage, stage->value, stage->other, values, operand, to, count);
+    } else {
+        add(stage, stage->other, stage->value, operand, values, to, count);
     }
 }
 
@@ -150,20 +169,14 @@ bool es_dsp_finishes(const es_regular *step)
 void es_dsp_finish(const es_dsp_tile *tile, uint32_t row, uint32_t rows)
 {
     const es_regular *step = tile->step;
-    int8_t between[ES_TILE_COLUMNS][ES_DSP_ROWS];
+    int8_t between[ES_DSP_SUMS];
     int8_t *to[ES_TILE_COLUMNS];
     for (uint32_t p = 0; p < tile->width; p++) {
         /* what is no column of the output goes nowhere */
         bool there = p < tile->count && !step->add.kind;
-        to[p] = there ? tile->output[p] + row : between[p];
+        to[p] = there ? tile->output[p] + row : between + p * rows;
     }
-    if (ES_HAS_COLUMNS && tile->width == 4) {
-        scale(tile, row, rows, to, 4);
-    } else if (ES_HAS_COLUMNS && tile->width == 2) {
-        scale(tile, row, rows, to, 2);
-    } else {
-        scale(tile, row, rows, to, 1);
-    }
+    scale_rows(tile, row, rows, to);
     const es_stage *last = step->add.kind ? &step->add : &step->requant;
     for (uint32_t p = 0; p < tile->count; p++) {
         int8_t *output = tile->output[p] + row;

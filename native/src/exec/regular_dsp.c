@@ -189,19 +189,22 @@ ALONE void square_one(const es_row_group *group, walk *at, const void *inputs,
 
 /* ---- blocks of 4 x 1 ---- */
 
-/* One patch: 9 instructions for 4 products. */
-#define TALL_ONE(word)                                                         \
-    "ldrb %[i], [%[at]], #1\n\tsxtb16 %[e], " word "\n\t"                      \
-    "ldrsb %[i], [%[x], %[i]]\n\tsxtb16 " word ", " word ", ror #8\n\t"        \
-    "smlabb %[a], %[i], %[e], %[a]\n\tsmlabt %[c], %[i], %[e], %[c]\n\t"       \
-    "smlabb %[b], %[i], " word ", %[b]\n\t"                                    \
-    "smlabt %[d], %[i], " word ", %[d]\n\t"
-#define TALL_PAIR "ldmia %[w]!, {r4-r5}\n\t" TALL_ONE("r4") TALL_ONE("r5")
+/* One patch, two blocks: 16 instructions for 8 products. Weights of a row, and
+ * the inputs they belong to, become halves of a word. */
+#define TALL_PAIR                                                              \
+    "ldrb %[i], [%[at]], #1\n\tldrb %[j], [%[at]], #1\n\t"                     \
+    "ldrsb %[i], [%[x], %[i]]\n\tldrsb %[j], [%[x], %[j]]\n\t"                 \
+    "ldmia %[w]!, {r4-r5}\n\tpkhbt %[i], %[i], %[j], lsl #16\n\t"              \
+    "pkhbt %[j], r4, r5, lsl #16\n\tpkhtb r5, r5, r4, asr #16\n\t"             \
+    "sxtb16 r4, %[j]\n\tsxtb16 %[j], %[j], ror #8\n\t"                         \
+    "smlad %[a], %[i], r4, %[a]\n\tsmlad %[b], %[i], %[j], %[b]\n\t"           \
+    "sxtb16 r4, r5\n\tsxtb16 r5, r5, ror #8\n\t"                               \
+    "smlad %[c], %[i], r4, %[c]\n\tsmlad %[d], %[i], r5, %[d]\n\t"
 #define TALL(body)                                                             \
     __asm volatile("1:\n\t" body "subs %[turns], %[turns], #1\n\tbne 1b\n\t"   \
                    : [a] "+&r"(a), [b] "+&r"(b), [c] "+&r"(c), [d] "+&r"(d),   \
-                     [w] "+&r"(w), [at] "+&r"(column), [e] "=&r"(e),           \
-                     [i] "=&r"(i), [turns] "+&r"(turns)                        \
+                     [w] "+&r"(w), [at] "+&r"(column), [i] "=&r"(i),           \
+                     [j] "=&r"(j), [turns] "+&r"(turns)                        \
                    : [x] "r"(x)                                                \
                    : "r4", "r5", "memory", "cc")
 
@@ -213,13 +216,19 @@ ALONE void tall_one(const es_row_group *group, walk *at, const void *inputs,
     const uint8_t *column = at->column;
     for (uint32_t row = 0; row < rows; row += 4, sums += 4) {
         int32_t a = sums[0], b = sums[1], c = sums[2], d = sums[3];
-        uint32_t e, i, blocks = next_count(at), turns = blocks / 4;
+        uint32_t i, j, blocks = next_count(at), turns = blocks / 8;
         if (turns > 0) {
-            TALL(TALL_PAIR TALL_PAIR);
+            TALL(TALL_PAIR TALL_PAIR TALL_PAIR TALL_PAIR);
         }
-        turns = blocks % 4;
+        turns = blocks % 8 / 2;
         if (turns > 0) {
-            TALL("ldr r4, [%[w]], #4\n\t" TALL_ONE("r4"));
+            TALL(TALL_PAIR);
+        }
+        if (blocks % 2) {
+            int32_t last = x[*column++];
+            a += w[0] * last, b += w[1] * last;
+            c += w[2] * last, d += w[3] * last;
+            w += 4;
         }
         sums[0] = a, sums[1] = b, sums[2] = c, sums[3] = d;
     }
@@ -300,7 +309,7 @@ static bool choose(const es_regular *step, method *to)
     uint32_t words = 4 * es_dsp_groups(step);
     uint32_t four = 2 * words + (step->geometry->in_c % 4 ? words / 4 : 0);
     bool fours =
-        ES_HAS_COLUMNS && step->columns > 2 && step->scratch_bytes >= 4 * four;
+        es_has_fours() && step->columns > 2 && step->scratch_bytes >= 4 * four;
     to->width = fours ? 4 : 1;
     if (ES_HAS_DENSE && group->encoding == ES_DENSE) {
         to->sums = fours ? dense_four : dense_one;
@@ -319,7 +328,7 @@ static bool choose(const es_regular *step, method *to)
         group->row_count % 4) {
         return false;
     }
-    to->width = ES_HAS_COLUMNS && step->columns > 1 &&
+    to->width = es_has_pairs() && step->columns > 1 &&
                         step->scratch_bytes >= 4 * step->patch
                     ? 2
                     : 1;
@@ -348,12 +357,12 @@ static const void *inputs_of(const es_regular *step, uint32_t width,
                              uint32_t first)
 {
     void *scratch = step->scratch;
-    if (!ES_HAS_COLUMNS || width == 1) {
+    if (width == 1) {
         return es_regular_patch(step, first, scratch);
     }
-    if (ES_HAS_TALL && width == 2) {
+    if (es_has_pairs() && width == 2) {
         es_dsp_pair(step, first, scratch);
-    } else {
+    } else if (es_has_fours()) {
         es_dsp_widen(step, first, scratch);
     }
     return scratch;
@@ -383,6 +392,7 @@ static void run(const es_regular *step, const method *how)
     es_dsp_tile tile;
     tile.step = step;
     tile.width = how->width;
+    uint32_t most = ES_DSP_SUMS / how->width;
     bool blocks = group->encoding == ES_BSR;
     uint32_t height = blocks ? group->block_rows : 1U;
     uint32_t counts = (group->row_count + height - 1) / height;
@@ -391,9 +401,9 @@ static void run(const es_regular *step, const method *how)
                    group->index.data + 2 * counts};
         const void *inputs = inputs_of(step, how->width, first);
         es_dsp_set_columns(&tile, first);
-        for (uint32_t row = 0; row < group->row_count; row += ES_DSP_ROWS) {
+        for (uint32_t row = 0; row < group->row_count; row += most) {
             uint32_t rest = group->row_count - row;
-            uint32_t count = rest < ES_DSP_ROWS ? rest : ES_DSP_ROWS;
+            uint32_t count = rest < most ? rest : most;
             set_biases(&tile, row, count);
             how->sums(group, &at, inputs, step->patch, count, tile.sums);
             es_dsp_finish(&tile, row, count);

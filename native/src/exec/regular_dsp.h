@@ -7,8 +7,8 @@
 /* x0 + x1 * 2^23 fits int32, and a sum of 255 products of x0 22 bits. */
 enum { ES_DSP_PAIR_BITS = 23 };
 
-/* Rows whose sums are kept at a time: a multiple of what blocks have. */
-enum { ES_DSP_ROWS = 16 };
+/* Sums that are kept at a time; of rows a multiple of what blocks have. */
+enum { ES_DSP_SUMS = 64 };
 
 /* Four columns of inputs as words of two int16, K' rounded up to a multiple of
  * four: [K' / 4][4 columns][(0, 2), (1, 3)]. Scratch that a target asks for. */
@@ -24,7 +24,7 @@ typedef struct es_dsp_tile {
     uint32_t count; /* of them, those that are columns of the output */
     int8_t *output[ES_TILE_COLUMNS];
     const int8_t *operand[ES_TILE_COLUMNS];
-    int32_t sums[ES_DSP_ROWS * ES_TILE_COLUMNS];
+    int32_t sums[ES_DSP_SUMS];
 } es_dsp_tile;
 
 /* Set count, output and operand: the columns from `first` on. */
@@ -50,5 +50,8 @@ void es_dsp_one_column(const int8_t *w, uint32_t rows, uint32_t cols,
                        const int8_t *x, int32_t *sums);
 
 bool es_dsp_depthwise(const es_regular *step);
+
+/* Where another kernel stands in its place in exec_kernels.inc, too. */
+es_regular_kernel es_regular__dsp;
 
 #endif /* ES_REGULAR_DSP_H */

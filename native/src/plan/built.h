@@ -130,6 +130,18 @@ static inline bool es_has_tiles(uint32_t source)
     return ES_HAS_TILES && (ES_HAS_MAC_TILES || source != ES_SOURCE_MAC);
 }
 
+/* Columns that a kernel computes together: four of dense rows and wide blocks,
+ * two of blocks of 4 x 1. */
+static inline bool es_has_fours(void)
+{
+    return ES_HAS_COLUMNS && (ES_HAS_DENSE || ES_HAS_WIDE);
+}
+
+static inline bool es_has_pairs(void)
+{
+    return ES_HAS_COLUMNS && ES_HAS_TALL;
+}
+
 /* Sources that keep the sums of their Macs. */
 static inline bool es_has_collect(void)
 {

@@ -1,43 +1,9 @@
 #include "plan/fb.h"
 
-#include <string.h>
-
-uint16_t es_fb_read_u16(const uint8_t *at)
-{
-    uint16_t value;
-    memcpy(&value, at, sizeof value);
-    return value;
-}
-
-uint32_t es_fb_read_u32(const uint8_t *at)
-{
-    uint32_t value;
-    memcpy(&value, at, sizeof value);
-    return value;
-}
-
-static int32_t read_i32(const uint8_t *at)
-{
-    int32_t value;
-    memcpy(&value, at, sizeof value);
-    return value;
-}
-
-const uint8_t *es_fb_follow(const uint8_t *at)
-{
-    return at + es_fb_read_u32(at);
-}
-
 const uint8_t *es_fb_field(const uint8_t *table, uint32_t slot)
 {
-    const uint8_t *vtable = table - read_i32(table);
-    uint32_t at = 4 + 2 * slot;
-    uint16_t offset;
-    if (at >= es_fb_read_u16(vtable)) {
-        return NULL;
-    }
-    offset = es_fb_read_u16(vtable + at);
-    return offset == 0 ? NULL : table + offset;
+    es_fb t = es_fb_open(table);
+    return es_fb_get(&t, slot);
 }
 
 uint8_t es_fb_u8(const uint8_t *table, uint32_t slot, uint8_t absent)
@@ -48,8 +14,7 @@ uint8_t es_fb_u8(const uint8_t *table, uint32_t slot, uint8_t absent)
 
 int8_t es_fb_i8(const uint8_t *table, uint32_t slot)
 {
-    const uint8_t *field = es_fb_field(table, slot);
-    return field == NULL ? 0 : *(const int8_t *)field;
+    return (int8_t)es_fb_u8(table, slot, 0);
 }
 
 uint16_t es_fb_u16(const uint8_t *table, uint32_t slot)
@@ -66,8 +31,7 @@ uint32_t es_fb_u32(const uint8_t *table, uint32_t slot)
 
 int32_t es_fb_i32(const uint8_t *table, uint32_t slot)
 {
-    const uint8_t *field = es_fb_field(table, slot);
-    return field == NULL ? 0 : read_i32(field);
+    return (int32_t)es_fb_u32(table, slot);
 }
 
 const uint8_t *es_fb_table(const uint8_t *table, uint32_t slot)
@@ -78,23 +42,10 @@ const uint8_t *es_fb_table(const uint8_t *table, uint32_t slot)
 
 es_bytes es_fb_bytes(const uint8_t *table, uint32_t slot)
 {
-    const uint8_t *vector = es_fb_table(table, slot);
-    es_bytes view = {NULL, 0};
-    if (vector != NULL) {
-        view.data = vector + 4;
-        view.count = es_fb_read_u32(vector);
-    }
-    return view;
+    es_fb t = es_fb_open(table);
+    return es_fb_get_bytes(&t, slot);
 }
 
-es_i8s es_fb_i8s(const uint8_t *table, uint32_t slot)
-{
-    es_bytes raw = es_fb_bytes(table, slot);
-    es_i8s view = {(const int8_t *)raw.data, raw.count};
-    return view;
-}
-
-/* Elements are aligned to their size (I-5), so the casts are. */
 es_i16s es_fb_i16s(const uint8_t *table, uint32_t slot)
 {
     es_bytes raw = es_fb_bytes(table, slot);
@@ -104,33 +55,20 @@ es_i16s es_fb_i16s(const uint8_t *table, uint32_t slot)
 
 es_u16s es_fb_u16s(const uint8_t *table, uint32_t slot)
 {
-    es_bytes raw = es_fb_bytes(table, slot);
-    es_u16s view = {(const uint16_t *)(const void *)raw.data, raw.count};
-    return view;
+    return es_fb_as_u16s(es_fb_bytes(table, slot));
 }
 
 es_u32s es_fb_u32s(const uint8_t *table, uint32_t slot)
 {
-    es_bytes raw = es_fb_bytes(table, slot);
-    es_u32s view = {(const uint32_t *)(const void *)raw.data, raw.count};
-    return view;
+    return es_fb_as_u32s(es_fb_bytes(table, slot));
 }
 
 es_i32s es_fb_i32s(const uint8_t *table, uint32_t slot)
 {
-    es_bytes raw = es_fb_bytes(table, slot);
-    es_i32s view = {(const int32_t *)(const void *)raw.data, raw.count};
-    return view;
+    return es_fb_as_i32s(es_fb_bytes(table, slot));
 }
 
 es_tables es_fb_tables(const uint8_t *table, uint32_t slot)
 {
-    es_bytes raw = es_fb_bytes(table, slot);
-    es_tables view = {raw.data, raw.count};
-    return view;
-}
-
-const uint8_t *es_fb_element(es_tables tables, uint32_t index)
-{
-    return es_fb_follow(tables.data + (size_t)4 * index);
+    return es_fb_as_tables(es_fb_bytes(table, slot));
 }

@@ -36,51 +36,69 @@ void es_root_view(const es_plan *plan, es_root *view)
     view->npu = es_fb_table(t, ES_SLOT(Plan, npu));
 }
 
+const es_place *es_tensor_place(const es_root *root, uint32_t index)
+{
+    es_fb t = es_fb_open(es_fb_element(root->tensors, index));
+    return (const es_place *)(const void *)es_fb_get(&t,
+                                                     ES_SLOT(Tensor, place));
+}
+
 void es_tensor_view(const es_root *root, uint32_t index, es_tensor *view)
 {
-    const uint8_t *t = es_fb_element(root->tensors, index);
-    view->place =
-        (const es_place *)(const void *)es_fb_field(t, ES_SLOT(Tensor, place));
-    view->shape = es_fb_u32s(t, ES_SLOT(Tensor, shape));
-    view->data = es_fb_bytes(t, ES_SLOT(Tensor, data));
+    es_fb t = es_fb_open(es_fb_element(root->tensors, index));
+    es_tensor tensor;
+    tensor.place =
+        (const es_place *)(const void *)es_fb_get(&t, ES_SLOT(Tensor, place));
+    tensor.shape = es_fb_as_u32s(es_fb_get_bytes(&t, ES_SLOT(Tensor, shape)));
+    tensor.data = es_fb_get_bytes(&t, ES_SLOT(Tensor, data));
+    *view = tensor;
 }
 
 void es_step_view(const es_root *root, uint32_t index, es_step *view)
 {
-    const uint8_t *t = es_fb_element(root->steps, index);
-    view->input = es_fb_u16(t, ES_SLOT(Step, input));
-    view->source_kind = es_fb_u8(t, ES_SLOT(Step, source_type), 0);
-    view->source = es_fb_table(t, ES_SLOT(Step, source));
-    view->branches = es_fb_tables(t, ES_SLOT(Step, branches));
-    view->scratch_offset = es_fb_u32(t, ES_SLOT(Step, scratch_offset));
-    view->scratch_bytes = es_fb_u32(t, ES_SLOT(Step, scratch_bytes));
+    es_fb t = es_fb_open(es_fb_element(root->steps, index));
+    view->input = es_fb_get_u16(&t, ES_SLOT(Step, input));
+    view->source_kind = es_fb_get_u8(&t, ES_SLOT(Step, source_type));
+    view->source = es_fb_get_table(&t, ES_SLOT(Step, source));
+    view->branches =
+        es_fb_as_tables(es_fb_get_bytes(&t, ES_SLOT(Step, branches)));
+    view->scratch_offset = es_fb_get_u32(&t, ES_SLOT(Step, scratch_offset));
+    view->scratch_bytes = es_fb_get_u32(&t, ES_SLOT(Step, scratch_bytes));
 }
 
 void es_branch_view(const es_step *step, uint32_t index, es_branch *view)
 {
-    const uint8_t *t = es_fb_element(step->branches, index);
-    view->first_channel = es_fb_u32(t, ES_SLOT(Branch, first_channel));
-    view->channels = es_fb_u32(t, ES_SLOT(Branch, channels));
-    view->output = es_fb_u16(t, ES_SLOT(Branch, output));
-    view->stages = es_fb_tables(t, ES_SLOT(Branch, stages));
+    es_fb t = es_fb_open(es_fb_element(step->branches, index));
+    view->first_channel = es_fb_get_u32(&t, ES_SLOT(Branch, first_channel));
+    view->channels = es_fb_get_u32(&t, ES_SLOT(Branch, channels));
+    view->output = es_fb_get_u16(&t, ES_SLOT(Branch, output));
+    view->stages =
+        es_fb_as_tables(es_fb_get_bytes(&t, ES_SLOT(Branch, stages)));
+}
+
+/* A field of a RowGroup that is 1 when it is absent. */
+static uint8_t size_of_block(const es_fb *t, uint32_t slot)
+{
+    const uint8_t *field = es_fb_get(t, slot);
+    return field == NULL ? 1 : *field;
 }
 
 void es_row_group_view(const es_weights *weights, uint32_t index,
                        es_row_group *view)
 {
-    const uint8_t *t = es_fb_element(weights->groups, index);
-    view->first_row = es_fb_u32(t, ES_SLOT(RowGroup, first_row));
-    view->row_count = es_fb_u32(t, ES_SLOT(RowGroup, row_count));
-    view->nnz = es_fb_u32(t, ES_SLOT(RowGroup, nnz));
-    view->encoding = es_fb_u8(t, ES_SLOT(RowGroup, encoding), 0);
-    view->packing = es_fb_u8(t, ES_SLOT(RowGroup, packing), 0);
-    view->block_rows = es_fb_u8(t, ES_SLOT(RowGroup, block_rows), 1);
-    view->block_cols = es_fb_u8(t, ES_SLOT(RowGroup, block_cols), 1);
-    view->n = es_fb_u8(t, ES_SLOT(RowGroup, n), 0);
-    view->m = es_fb_u8(t, ES_SLOT(RowGroup, m), 0);
-    view->index_bits = es_fb_u8(t, ES_SLOT(RowGroup, index_bits), 0);
-    view->values = es_fb_i8s(t, ES_SLOT(RowGroup, values));
-    view->index = es_fb_bytes(t, ES_SLOT(RowGroup, index));
+    es_fb t = es_fb_open(es_fb_element(weights->groups, index));
+    view->first_row = es_fb_get_u32(&t, ES_SLOT(RowGroup, first_row));
+    view->row_count = es_fb_get_u32(&t, ES_SLOT(RowGroup, row_count));
+    view->nnz = es_fb_get_u32(&t, ES_SLOT(RowGroup, nnz));
+    view->encoding = es_fb_get_u8(&t, ES_SLOT(RowGroup, encoding));
+    view->packing = es_fb_get_u8(&t, ES_SLOT(RowGroup, packing));
+    view->block_rows = size_of_block(&t, ES_SLOT(RowGroup, block_rows));
+    view->block_cols = size_of_block(&t, ES_SLOT(RowGroup, block_cols));
+    view->n = es_fb_get_u8(&t, ES_SLOT(RowGroup, n));
+    view->m = es_fb_get_u8(&t, ES_SLOT(RowGroup, m));
+    view->index_bits = es_fb_get_u8(&t, ES_SLOT(RowGroup, index_bits));
+    view->values = es_fb_as_i8s(es_fb_get_bytes(&t, ES_SLOT(RowGroup, values)));
+    view->index = es_fb_get_bytes(&t, ES_SLOT(RowGroup, index));
     if (view->index.data == NULL) {
         view->index.data = no_bytes;
     }

@@ -226,6 +226,8 @@ typedef struct es_root {
 
 void es_root_view(const es_plan *plan, es_root *view);
 void es_tensor_view(const es_root *root, uint32_t index, es_tensor *view);
+/* Of a tensor, its place alone. */
+const es_place *es_tensor_place(const es_root *root, uint32_t index);
 void es_step_view(const es_root *root, uint32_t index, es_step *view);
 void es_mac_view(const uint8_t *table, es_mac *view);
 void es_copy_view(const es_step *step, es_copy *view);

@@ -1,17 +1,20 @@
 /* The kinds of source that have fields. */
 #include "plan/fb.h"
 
-void es_mac_view(const uint8_t *t, es_mac *view)
+void es_mac_view(const uint8_t *table, es_mac *view)
 {
-    const uint8_t *w = es_fb_table(t, ES_SLOT(Mac, weights));
-    view->geometry = (const es_geometry *)(const void *)es_fb_field(
-        t, ES_SLOT(Mac, geometry));
-    view->weights.rows = es_fb_u32(w, ES_SLOT(Weights, rows));
-    view->weights.cols = es_fb_u32(w, ES_SLOT(Weights, cols));
-    view->weights.row_order = es_fb_u16s(w, ES_SLOT(Weights, row_order));
-    view->weights.groups = es_fb_tables(w, ES_SLOT(Weights, groups));
-    view->bias = es_fb_i32s(t, ES_SLOT(Mac, bias));
-    view->bias_form = es_fb_u8(t, ES_SLOT(Mac, bias_form), 0);
+    es_fb t = es_fb_open(table);
+    es_fb w = es_fb_open(es_fb_get_table(&t, ES_SLOT(Mac, weights)));
+    view->geometry = (const es_geometry *)(const void *)es_fb_get(
+        &t, ES_SLOT(Mac, geometry));
+    view->bias = es_fb_as_i32s(es_fb_get_bytes(&t, ES_SLOT(Mac, bias)));
+    view->bias_form = es_fb_get_u8(&t, ES_SLOT(Mac, bias_form));
+    view->weights.rows = es_fb_get_u32(&w, ES_SLOT(Weights, rows));
+    view->weights.cols = es_fb_get_u32(&w, ES_SLOT(Weights, cols));
+    view->weights.row_order =
+        es_fb_as_u16s(es_fb_get_bytes(&w, ES_SLOT(Weights, row_order)));
+    view->weights.groups =
+        es_fb_as_tables(es_fb_get_bytes(&w, ES_SLOT(Weights, groups)));
 }
 
 void es_copy_view(const es_step *step, es_copy *view)

@@ -32,26 +32,36 @@ static void running_view(const uint8_t *t, uint32_t slot, es_running *view)
 #define ROUNDING(view, t, table)                                               \
     ((view)->rounding = es_fb_u8(t, ES_SLOT(table, rounding), 0))
 
-static void requant_view(const uint8_t *t, es_stage *view)
+static const es_scaled *get_scaled(const es_fb *t, uint32_t slot)
 {
-    view->multiplier = es_fb_i32s(t, ES_SLOT(Requant, multiplier));
-    view->shift = es_fb_i8s(t, ES_SLOT(Requant, shift));
-    view->zero_point = es_fb_i8(t, ES_SLOT(Requant, zero_point));
-    RANGE(view, t, Requant);
-    ROUNDING(view, t, Requant);
+    return (const es_scaled *)(const void *)es_fb_get(t, slot);
 }
 
-static void add_view(const uint8_t *t, es_stage *view)
+static void requant_view(const uint8_t *table, es_stage *view)
 {
-    view->operand = es_fb_u16(t, ES_SLOT(Add, operand));
-    view->left_shift = es_fb_u8(t, ES_SLOT(Add, left_shift), 0);
-    view->value = scaled(t, ES_SLOT(Add, value));
-    view->other = scaled(t, ES_SLOT(Add, other));
-    view->out = scaled(t, ES_SLOT(Add, out));
-    view->negate_value = es_fb_u8(t, ES_SLOT(Add, negate_value), 0) != 0;
-    view->negate_other = es_fb_u8(t, ES_SLOT(Add, negate_other), 0) != 0;
-    RANGE(view, t, Add);
-    ROUNDING(view, t, Add);
+    es_fb t = es_fb_open(table);
+    view->multiplier =
+        es_fb_as_i32s(es_fb_get_bytes(&t, ES_SLOT(Requant, multiplier)));
+    view->shift = es_fb_as_i8s(es_fb_get_bytes(&t, ES_SLOT(Requant, shift)));
+    view->zero_point = (int8_t)es_fb_get_u8(&t, ES_SLOT(Requant, zero_point));
+    view->qmin = (int8_t)es_fb_get_u8(&t, ES_SLOT(Requant, qmin));
+    view->qmax = (int8_t)es_fb_get_u8(&t, ES_SLOT(Requant, qmax));
+    view->rounding = es_fb_get_u8(&t, ES_SLOT(Requant, rounding));
+}
+
+static void add_view(const uint8_t *table, es_stage *view)
+{
+    es_fb t = es_fb_open(table);
+    view->operand = es_fb_get_u16(&t, ES_SLOT(Add, operand));
+    view->left_shift = es_fb_get_u8(&t, ES_SLOT(Add, left_shift));
+    view->value = get_scaled(&t, ES_SLOT(Add, value));
+    view->other = get_scaled(&t, ES_SLOT(Add, other));
+    view->out = get_scaled(&t, ES_SLOT(Add, out));
+    view->negate_value = es_fb_get_u8(&t, ES_SLOT(Add, negate_value)) != 0;
+    view->negate_other = es_fb_get_u8(&t, ES_SLOT(Add, negate_other)) != 0;
+    view->qmin = (int8_t)es_fb_get_u8(&t, ES_SLOT(Add, qmin));
+    view->qmax = (int8_t)es_fb_get_u8(&t, ES_SLOT(Add, qmax));
+    view->rounding = es_fb_get_u8(&t, ES_SLOT(Add, rounding));
 }
 
 static void mul_view(const uint8_t *t, es_stage *view)
@@ -72,7 +82,8 @@ static void add_single_requant_view(const uint8_t *t, es_stage *view)
     view->multiplier = es_fb_i32s(t, ES_SLOT(AddSingleRequant, multiplier));
     view->other_multiplier =
         es_fb_i32s(t, ES_SLOT(AddSingleRequant, other_multiplier));
-    view->shift = es_fb_i8s(t, ES_SLOT(AddSingleRequant, shift));
+    view->shift =
+        es_fb_as_i8s(es_fb_bytes(t, ES_SLOT(AddSingleRequant, shift)));
     view->zero_point = es_fb_i8(t, ES_SLOT(AddSingleRequant, zero_point));
     RANGE(view, t, AddSingleRequant);
 }
@@ -102,11 +113,11 @@ static void softmax_view(const uint8_t *t, es_stage *view)
 
 void es_stage_view(const es_branch *branch, uint32_t index, es_stage *view)
 {
-    const uint8_t *stage = es_fb_element(branch->stages, index);
-    const uint8_t *t = es_fb_table(stage, ES_SLOT(Stage, body));
+    es_fb stage = es_fb_open(es_fb_element(branch->stages, index));
+    const uint8_t *t = es_fb_get_table(&stage, ES_SLOT(Stage, body));
 
     memset(view, 0, sizeof *view);
-    view->kind = es_fb_u8(stage, ES_SLOT(Stage, body_type), 0);
+    view->kind = es_fb_get_u8(&stage, ES_SLOT(Stage, body_type));
     if (ES_HAS_REQUANT && view->kind == ES_STAGE_REQUANT) {
         requant_view(t, view);
     } else if (ES_HAS_CLAMP && view->kind == ES_STAGE_CLAMP) {
