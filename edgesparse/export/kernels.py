@@ -24,6 +24,11 @@ MOST_TAPS = 32
 ADD_LEFT, ADD_MOST_RIGHT = 20, 20
 
 
+def whole_steps(model: pm.PlanModel, cpu: str) -> list[bool]:
+    """Of each step, whether the kernel of whole Mac steps takes it."""
+    return [takes_whole(step, model.tensors, cpu) for step in model.steps]
+
+
 def ways_of(model: pm.PlanModel, cpu: str) -> Iterator[str]:
     """The features of the executor, of built.h, that its steps need on a CPU."""
     for step in model.steps:
