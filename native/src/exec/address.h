@@ -25,6 +25,20 @@ typedef struct es_writer {
     es_map map;
 } es_writer;
 
+/* memcpy of a few words, which are most of what is moved here. */
+static inline void es_copy_bytes(int8_t *to, const int8_t *from, uint32_t count)
+{
+    for (; count >= 16; count -= 16, to += 16, from += 16) {
+        memcpy(to, from, 16);
+    }
+    for (; count >= 4; count -= 4, to += 4, from += 4) {
+        memcpy(to, from, 4);
+    }
+    for (; count > 0; count--) {
+        *to++ = *from++;
+    }
+}
+
 /* Heads of the rings are the first words of the arena. */
 static inline uint32_t es_ring_head(const uint8_t *arena, uint32_t ring)
 {

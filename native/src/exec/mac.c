@@ -10,7 +10,7 @@ static void copy_column(const es_reader *input, uint32_t column, int8_t *to)
     const int8_t *from =
         input->base + es_column_at(&input->map, (int32_t)column);
     if (place->layout == ES_LAYOUT_NWC) {
-        memcpy(to, from, place->channels);
+        es_copy_bytes(to, from, place->channels);
         return;
     }
     for (uint32_t c = 0; c < place->channels; c++) {
@@ -37,9 +37,10 @@ static void gather_row(const es_reader *input, const es_geometry *g, int32_t y,
             if (dense) { /* all taps inside at once */
                 uint32_t rest = g->in_w - (uint32_t)at;
                 taps = g->kernel_w - kx < rest ? g->kernel_w - kx : rest;
-                memcpy(to,
-                       input->base + es_column_at(&input->map, (int32_t)column),
-                       taps * g->in_c);
+                es_copy_bytes(to,
+                              input->base +
+                                  es_column_at(&input->map, (int32_t)column),
+                              taps * g->in_c);
             } else {
                 copy_column(input, column, to);
             }
@@ -64,7 +65,7 @@ void es_mac_begin(const es_exec *x, es_mac_source *source)
 {
     es_mac_view(x->step.source, &source->mac);
     const es_geometry *g = source->mac.geometry;
-    uint32_t bytes = es_mac_patch_bytes(x->root, &x->step, &source->mac);
+    uint32_t bytes = es_mac_patch_bytes(x->input.map.place, g);
     uint8_t *scratch = x->arena + x->step.scratch_offset;
     source->patches = bytes ? (int8_t *)scratch : NULL;
     source->patch = (uint32_t)g->kernel_h * g->kernel_w * g->in_c;

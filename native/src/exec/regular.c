@@ -37,7 +37,8 @@ static bool stages_are_regular(const es_exec *x, const es_branch *branch,
 bool es_regular_view(const es_exec *x, es_regular *view)
 {
     if (!ES_HAS_MAC || x->step.source_kind != ES_SOURCE_MAC ||
-        x->step.branches.count != 1 || !is_nwc(&x->input.map)) {
+        x->step.branches.count != 1 || !is_nwc(&x->input.map) ||
+        !is_nwc(&x->lane.output.map)) {
         return false;
     }
     es_mac mac;
@@ -51,15 +52,13 @@ bool es_regular_view(const es_exec *x, es_regular *view)
     view->geometry = g;
     view->bias = mac.bias.data;
     view->patch = (uint32_t)g->kernel_h * g->kernel_w * g->in_c;
-    view->in_place = es_mac_patch_bytes(x->root, &x->step, &mac) == 0;
-    es_branch branch;
-    es_branch_view(&x->step, 0, &branch);
-    view->output = es_writer_of(x, branch.output);
+    view->in_place = es_mac_patch_bytes(x->input.map.place, g) == 0;
+    view->output = x->lane.output;
     view->input = x->input;
     view->columns = view->output.map.place->columns;
     view->scratch = x->arena + x->step.scratch_offset;
     view->scratch_bytes = x->step.scratch_bytes;
-    return is_nwc(&view->output.map) && stages_are_regular(x, &branch, view);
+    return stages_are_regular(x, &x->lane.branch, view);
 }
 
 const int8_t *es_regular_patch(const es_regular *step, uint32_t column,

@@ -81,10 +81,12 @@ static es_status run_step(es_session *session, const es_root *root,
                           uint32_t step)
 {
     uint32_t before = session->ticks ? session->ticks() : 0;
-    if (!es_step_run(session->arena, root, step)) {
+    es_exec x;
+    es_step_begin(&x, session->arena, root, step);
+    if (!es_step_run(&x)) {
         return ES_ERR_BUILD;
     }
-    es_step_advance(session->arena, root, step);
+    es_step_advance(&x);
     if (session->counters) {
         es_step_counter *counter = &session->counters[step];
         counter->runs++;
@@ -229,11 +231,13 @@ es_status es_self_test(es_session *session)
     generate_inputs(session, &root);
     uint32_t crc = 0;
     for (uint32_t step = 0; step < root.steps.count; step++) {
-        if (!es_step_run(session->arena, &root, step)) {
+        es_exec x;
+        es_step_begin(&x, session->arena, &root, step);
+        if (!es_step_run(&x)) {
             return ES_ERR_BUILD;
         }
-        crc = es_step_trace(session->arena, &root, step, crc);
-        es_step_advance(session->arena, &root, step);
+        crc = es_step_trace(&x, crc);
+        es_step_advance(&x);
     }
     bool same = crc == root.golden_trace_crc && outputs_match(session, &root);
     forget(session, &root);

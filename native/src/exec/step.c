@@ -1,32 +1,27 @@
 /* One step: its passes over the columns, and the way of a tile through a
  * branch. */
 #include "exec/kernels.h"
-#include "es_assert.h"
 #include "elementwise.h"
 #include "plan/crc32.h"
 
 es_reader es_reader_of(const es_exec *x, uint32_t tensor)
 {
-    es_tensor view;
-    es_tensor_view(x->root, tensor, &view);
+    const uint8_t *data;
+    const es_place *place = es_tensor_place(x->root, tensor, &data);
     es_reader reader;
-    reader.map = es_map_of(x->arena, x->root->rings, view.place);
-    reader.base = view.data.data
-                      ? (const int8_t *)view.data.data
-                      : (const int8_t *)x->arena +
-                            es_base_offset(x->root->rings, view.place);
+    reader.map = es_map_of(x->arena, x->root->rings, place);
+    reader.base =
+        data ? (const int8_t *)data
+             : (const int8_t *)x->arena + es_base_offset(x->root->rings, place);
     return reader;
 }
 
 es_writer es_writer_of(const es_exec *x, uint32_t tensor)
 {
-    es_tensor view;
-    es_tensor_view(x->root, tensor, &view);
-    ES_ASSERT(!view.data.data);
+    const es_place *place = es_tensor_place(x->root, tensor, NULL);
     es_writer writer;
-    writer.map = es_map_of(x->arena, x->root->rings, view.place);
-    writer.base =
-        (int8_t *)x->arena + es_base_offset(x->root->rings, view.place);
+    writer.map = es_map_of(x->arena, x->root->rings, place);
+    writer.base = (int8_t *)x->arena + es_base_offset(x->root->rings, place);
     return writer;
 }
 
@@ -38,6 +33,14 @@ static void lane_set(es_exec *x, uint32_t branch)
     x->lane.index = branch;
     x->lane.output = es_writer_of(x, x->lane.branch.output);
     x->lane.level_count = 0;
+}
+
+/* The same, if it is not this branch already. */
+static void lane_is(es_exec *x, uint32_t branch)
+{
+    if (x->lane.index != branch) {
+        lane_set(x, branch);
+    }
 }
 
 static bool lane_has(const es_exec *x, uint32_t channel)
@@ -210,7 +213,6 @@ static bool move_columns(es_exec *x)
         x->step.branches.count != 1) {
         return false;
     }
-    lane_set(x, 0);
     const es_map *from = &x->input.map, *to = &x->lane.output.map;
     const es_place *place = to->place;
     if (x->lane.branch.stages.count || from->place->layout != ES_LAYOUT_NWC ||
@@ -220,8 +222,9 @@ static bool move_columns(es_exec *x)
         return false;
     }
     for (int32_t column = 0; column < (int32_t)place->columns; column++) {
-        memmove(x->lane.output.base + es_column_at(to, column),
-                x->input.base + es_column_at(from, column), place->channels);
+        es_copy_bytes(x->lane.output.base + es_column_at(to, column),
+                      x->input.base + es_column_at(from, column),
+                      place->channels);
     }
     return true;
 }
@@ -284,28 +287,33 @@ void es_halo_fill(const es_writer *tensor)
     }
 }
 
-bool es_step_run(uint8_t *arena, const es_root *root, uint32_t index)
+void es_step_begin(es_exec *x, uint8_t *arena, const es_root *root,
+                   uint32_t index)
 {
-    es_exec x;
-    x.arena = arena;
-    x.root = root;
-    x.has_levels = 0;
-    x.collect = NULL;
-    es_step_view(root, index, &x.step);
-    x.input = es_reader_of(&x, x.step.input);
-    if (ES_HAS_COPY && x.step.source_kind == ES_SOURCE_COPY) {
-        es_copy_run(&x);
-    } else if (ES_HAS_LSTM && x.step.source_kind == ES_SOURCE_LSTM) {
-        es_lstm_run(&x);
-    } else if (!es_regular_run(&x) && !move_columns(&x)) {
-        if (!es_has_tiles(x.step.source_kind)) {
+    x->arena = arena;
+    x->root = root;
+    x->has_levels = 0;
+    x->collect = NULL;
+    es_step_view(root, index, &x->step);
+    x->input = es_reader_of(x, x->step.input);
+    lane_set(x, 0);
+}
+
+bool es_step_run(es_exec *x)
+{
+    if (ES_HAS_COPY && x->step.source_kind == ES_SOURCE_COPY) {
+        es_copy_run(x);
+    } else if (ES_HAS_LSTM && x->step.source_kind == ES_SOURCE_LSTM) {
+        es_lstm_run(x);
+    } else if (!es_regular_run(x) && !move_columns(x)) {
+        if (!es_has_tiles(x->step.source_kind)) {
             return false;
         }
-        run_tiles(&x);
+        run_tiles(x);
     }
-    for (uint32_t b = 0; ES_HAS_HALO && b < x.step.branches.count; b++) {
-        lane_set(&x, b);
-        es_halo_fill(&x.lane.output);
+    for (uint32_t b = 0; ES_HAS_HALO && b < x->step.branches.count; b++) {
+        lane_is(x, b);
+        es_halo_fill(&x->lane.output);
     }
     return true;
 }
@@ -318,43 +326,33 @@ static void advance(uint8_t *arena, const es_root *root, uint32_t ring,
     es_ring_set_head(arena, ring, head >= columns ? head - columns : head);
 }
 
-void es_step_advance(uint8_t *arena, const es_root *root, uint32_t index)
+void es_step_advance(es_exec *x)
 {
-    es_step step;
     uint16_t rings[2];
     if (!ES_HAS_RINGS) {
         return;
     }
-    es_step_view(root, index, &step);
-    for (uint32_t b = 0; b < step.branches.count; b++) {
-        es_branch branch;
-        es_tensor output;
-        es_branch_view(&step, b, &branch);
-        es_tensor_view(root, branch.output, &output);
-        const es_place *place = output.place;
+    for (uint32_t b = 0; b < x->step.branches.count; b++) {
+        lane_is(x, b);
+        const es_place *place = x->lane.output.map.place;
         if (place->ring_role == ES_RING_APPEND) {
-            advance(arena, root, (uint32_t)place->ring, place->columns);
+            advance(x->arena, x->root, (uint32_t)place->ring, place->columns);
         }
     }
     /* Those of an LSTM have one column: their heads stay 0. */
-    for (uint32_t i = es_step_rings(&step, rings); i-- > 0;) {
-        advance(arena, root, rings[i], 1);
+    for (uint32_t i = es_step_rings(&x->step, rings); i-- > 0;) {
+        advance(x->arena, x->root, rings[i], 1);
     }
 }
 
-uint32_t es_step_trace(uint8_t *arena, const es_root *root, uint32_t index,
-                       uint32_t crc)
+uint32_t es_step_trace(es_exec *x, uint32_t crc)
 {
-    es_exec x;
-    x.arena = arena;
-    x.root = root;
-    es_step_view(root, index, &x.step);
-    if (x.step.source_kind == ES_SOURCE_COPY) {
+    if (x->step.source_kind == ES_SOURCE_COPY) {
         return crc;
     }
-    for (uint32_t b = 0; b < x.step.branches.count; b++) {
-        lane_set(&x, b);
-        const es_writer *output = &x.lane.output;
+    for (uint32_t b = 0; b < x->step.branches.count; b++) {
+        lane_is(x, b);
+        const es_writer *output = &x->lane.output;
         const es_place *place = output->map.place;
         for (uint32_t column = 0; column < place->columns; column++) {
             for (uint32_t channel = 0; channel < place->channels; channel++) {

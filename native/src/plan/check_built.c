@@ -31,7 +31,8 @@ static bool has_source(const es_root *root, const es_step *step)
         es_mac_view(step->source, &mac);
         return has_weights(&mac) &&
                (ES_HAS_PATCHES || step->input >= root->tensors.count ||
-                es_mac_patch_bytes(root, step, &mac) == 0);
+                es_mac_patch_bytes(es_tensor_place(root, step->input, NULL),
+                                   mac.geometry) == 0);
     case ES_SOURCE_LSTM:
         if (ES_HAS_LSTM) {
             es_lstm_view(step, &lstm);

@@ -36,9 +36,13 @@ void es_root_view(const es_plan *plan, es_root *view)
     view->npu = es_fb_table(t, ES_SLOT(Plan, npu));
 }
 
-const es_place *es_tensor_place(const es_root *root, uint32_t index)
+const es_place *es_tensor_place(const es_root *root, uint32_t index,
+                                const uint8_t **data)
 {
     es_fb t = es_fb_open(es_fb_element(root->tensors, index));
+    if (data) {
+        *data = es_fb_get_bytes(&t, ES_SLOT(Tensor, data)).data;
+    }
     return (const es_place *)(const void *)es_fb_get(&t,
                                                      ES_SLOT(Tensor, place));
 }
@@ -46,12 +50,10 @@ const es_place *es_tensor_place(const es_root *root, uint32_t index)
 void es_tensor_view(const es_root *root, uint32_t index, es_tensor *view)
 {
     es_fb t = es_fb_open(es_fb_element(root->tensors, index));
-    es_tensor tensor;
-    tensor.place =
+    view->place =
         (const es_place *)(const void *)es_fb_get(&t, ES_SLOT(Tensor, place));
-    tensor.shape = es_fb_as_u32s(es_fb_get_bytes(&t, ES_SLOT(Tensor, shape)));
-    tensor.data = es_fb_get_bytes(&t, ES_SLOT(Tensor, data));
-    *view = tensor;
+    view->shape = es_fb_as_u32s(es_fb_get_bytes(&t, ES_SLOT(Tensor, shape)));
+    view->data = es_fb_get_bytes(&t, ES_SLOT(Tensor, data));
 }
 
 void es_step_view(const es_root *root, uint32_t index, es_step *view)
@@ -203,15 +205,10 @@ static bool taps_are_inside(const es_geometry *g)
            end_w <= g->in_w;
 }
 
-static uint64_t patch_bytes(const es_root *root, const es_step *step,
-                            const es_geometry *g)
+static uint64_t patch_bytes(const es_place *place, const es_geometry *g)
 {
-    es_tensor input;
-    const es_place *place;
     uint64_t positions = (uint64_t)g->out_h * g->out_w;
 
-    es_tensor_view(root, step->input, &input);
-    place = input.place;
     if (place->layout == ES_LAYOUT_NWC && taps_are_inside(g)) {
         /* A position is one column, or columns that follow each other. */
         if (g->kernel_h == 1 && g->kernel_w == 1) {
@@ -256,7 +253,8 @@ uint32_t es_step_scratch(const es_root *root, const es_step *step)
     if (ES_HAS_PATCHES && step->source_kind == ES_SOURCE_MAC) {
         es_mac mac;
         es_mac_view(step->source, &mac);
-        patches = round_up_4(patch_bytes(root, step, mac.geometry));
+        const es_place *input = es_tensor_place(root, step->input, NULL);
+        patches = round_up_4(patch_bytes(input, mac.geometry));
     } else if (ES_HAS_LSTM && step->source_kind == ES_SOURCE_LSTM) {
         es_lstm lstm;
         es_lstm_view(step, &lstm);
@@ -274,8 +272,7 @@ uint32_t es_step_scratch(const es_root *root, const es_step *step)
     return saturate(patches + most);
 }
 
-uint32_t es_mac_patch_bytes(const es_root *root, const es_step *step,
-                            const es_mac *mac)
+uint32_t es_mac_patch_bytes(const es_place *input, const es_geometry *g)
 {
-    return saturate(patch_bytes(root, step, mac->geometry));
+    return saturate(patch_bytes(input, g));
 }

@@ -226,8 +226,9 @@ typedef struct es_root {
 
 void es_root_view(const es_plan *plan, es_root *view);
 void es_tensor_view(const es_root *root, uint32_t index, es_tensor *view);
-/* Of a tensor, its place alone. */
-const es_place *es_tensor_place(const es_root *root, uint32_t index);
+/* Of a tensor, its place alone, and where its data stand, if that is asked. */
+const es_place *es_tensor_place(const es_root *root, uint32_t index,
+                                const uint8_t **data);
 void es_step_view(const es_root *root, uint32_t index, es_step *view);
 void es_mac_view(const uint8_t *table, es_mac *view);
 void es_copy_view(const es_step *step, es_copy *view);
@@ -275,7 +276,6 @@ uint32_t es_step_rings(const es_step *step, uint16_t rings[2]);
  * UINT32_MAX when it is more than that. */
 uint32_t es_step_scratch(const es_root *root, const es_step *step);
 /* Of that, the part for patches; 0: the Mac reads its input in place. */
-uint32_t es_mac_patch_bytes(const es_root *root, const es_step *step,
-                            const es_mac *mac);
+uint32_t es_mac_patch_bytes(const es_place *input, const es_geometry *g);
 
 #endif /* ES_PLAN_VIEW_H */

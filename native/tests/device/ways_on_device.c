@@ -22,12 +22,11 @@ enum { PLANS = sizeof ways_plans / sizeof ways_plans[0] };
 static uint8_t arena[WAYS_RAM] __attribute__((aligned(16)));
 static uint32_t steps, taken, foretold, wrong;
 
-/* As es_step_run does; what a run leaves in the arena does not matter here. */
+/* What a run leaves in the arena does not matter here. */
 static void try_step(const es_root *root, uint32_t index, bool whole)
 {
-    es_exec x = {.arena = arena, .root = root};
-    es_step_view(root, index, &x.step);
-    x.input = es_reader_of(&x, x.step.input);
+    es_exec x;
+    es_step_begin(&x, arena, root, index);
     bool is_whole = es_regular_run(&x);
     steps++;
     taken += is_whole;
