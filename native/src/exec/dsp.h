@@ -66,6 +66,14 @@ static inline int32_t es_dsp_smmulr(int32_t a, int32_t b)
     return result;
 }
 
+/* The high word of a * b, rounded, and c. */
+static inline int32_t es_dsp_smmlar(int32_t a, int32_t b, int32_t c)
+{
+    int32_t result;
+    __asm("smmlar %0, %1, %2, %3" : "=r"(result) : "r"(a), "r"(b), "r"(c));
+    return result;
+}
+
 /* 2 * value, or the largest or smallest number there is. */
 static inline int32_t es_dsp_double(int32_t value)
 {

@@ -5,10 +5,12 @@
 
 /* ---- scaling ---- */
 
-/* Exact for multipliers of 2^30 and more and 1 <= right <= MOST_RIGHT: SMMULR
- * of 2 v is the first rounding; the second, a half away from zero, is a half up
- * after 1 is taken from what is negative; the zero point is added before the
- * shift. Where 2 v does not fit, the result is past int8 with and without. */
+/* Exact for multipliers of 2^30 and more and 1 <= right <= MOST_RIGHT: SMMLAR
+ * of 2 v is the first rounding, and adds the zero point and a half before the
+ * shift. That is the second rounding, a half up, so away from zero after 1 is
+ * taken from what is negative; from a v that is negative and rounds to 0 it
+ * takes nothing that shows. Where 2 v does not fit, the result is past int8
+ * with and without. */
 enum { MOST_RIGHT = 20 };
 
 /* A row as the words of the format have it. */
@@ -55,9 +57,10 @@ scale(const es_dsp_tile *tile, uint32_t first, uint32_t row, uint32_t rows,
         int32_t add = twice_zero_and_1 * (1 << half);
 #pragma GCC unroll 4
         for (uint32_t p = 0; p < width; p++) {
-            int32_t v = es_dsp_smmulr(es_dsp_double(*sums++), multiplier);
-            v = (v + (v >> 31) + add) >> -shift;
-            to[p][row] = (int8_t)es_dsp_to_int8(v);
+            int32_t v = *sums++;
+            int32_t r = es_dsp_smmlar(es_dsp_double(v), multiplier, add);
+            r = (r + (v >> 31)) >> -shift;
+            to[p][row] = (int8_t)es_dsp_to_int8(r);
         }
     }
     return row;
@@ -138,12 +141,13 @@ static void add(const es_stage *stage, const es_scaled *halved,
     const int32_t out_multiplier = out->multiplier, out_right = -out->shift;
     const int32_t out_half = (2 * out->zero_point + 1) * (1 << (out_right - 1));
     for (const int8_t *end = a + count; a != end;) {
-        int32_t v = es_dsp_smmulr(*b++ * (2 << LEFT) - zero, multiplier);
-        v = (v + (v >> 31) + half) >> right;
-        v = *a++ * (1 << LEFT) - halved_zero + 2 * v; /* twice the sum */
-        v = es_dsp_smmulr(v, out_multiplier);
-        v = (v + (v >> 31) + out_half) >> out_right;
-        *to++ = (int8_t)es_dsp_to_int8(v);
+        int32_t v = *b++ * (2 << LEFT) - zero;
+        int32_t r = es_dsp_smmlar(v, multiplier, half);
+        r = (r + (v >> 31)) >> right;
+        v = *a++ * (1 << LEFT) - halved_zero + 2 * r; /* twice the sum */
+        r = es_dsp_smmlar(v, out_multiplier, out_half);
+        r = (r + (v >> 31)) >> out_right;
+        *to++ = (int8_t)es_dsp_to_int8(r);
     }
 }
 

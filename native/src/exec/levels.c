@@ -211,6 +211,69 @@ static void end_block(const es_exec *x, es_level *level)
     }
 }
 
+/* Whether columns of the input are what the level takes: the source is a Load
+ * that repeats nothing, no stage comes before, and channels stand side by side.
+ */
+static bool takes_input(const es_exec *x, const es_level *level)
+{
+    const es_place *place = x->input.map.place;
+    return ES_HAS_LOAD && x->step.source_kind == ES_SOURCE_LOAD &&
+           level->stage == 0 && x->step.branches.count == 1 &&
+           place->layout == ES_LAYOUT_NWC &&
+           place->channels == x->lane.branch.channels &&
+           (place->columns > 1 || level->taps == 1) &&
+           level->kind != ES_STAGE_SOFTMAX;
+}
+
+/* Of `count` columns each value to the level's. */
+static void add_input(const es_exec *x, const es_level *level,
+                      const uint32_t *columns, uint32_t count)
+{
+    uint32_t channels = x->lane.branch.channels;
+    const int8_t *at[ES_TILE_COLUMNS];
+    for (uint32_t p = 0; p < count; p++) {
+        at[p] =
+            x->input.base + es_column_at(&x->input.map, (int32_t)columns[p]);
+    }
+    if (!sums(level->kind)) {
+        int8_t *most = bytes_of(level);
+        for (uint32_t c = 0; c < channels; c++) {
+            for (uint32_t p = 0; p < count; p++) {
+                most[c] = at[p][c] > most[c] ? at[p][c] : most[c];
+            }
+        }
+        return;
+    }
+    int32_t *sum = sums_of(level), zeros = (int32_t)count;
+    zeros *= level->in_zero_point;
+    if (count == ES_TILE_COLUMNS) {
+        const int8_t *a = at[0], *b = at[1], *c = at[2], *d = at[3];
+        for (uint32_t i = 0; i < channels; i++) {
+            sum[i] += a[i] + b[i] + c[i] + d[i] - zeros;
+        }
+        return;
+    }
+    for (uint32_t i = 0; i < channels; i++) {
+        int32_t all = sum[i] - zeros;
+        for (uint32_t p = 0; p < count; p++) {
+            all += at[p][i];
+        }
+        sum[i] = all;
+    }
+}
+
+/* `count` columns of the source to the lowest level. */
+static void add_columns(es_exec *x, const es_mac_source *source,
+                        const es_level *level, const uint32_t *columns,
+                        uint32_t count)
+{
+    if (takes_input(x, level)) {
+        add_input(x, level, columns, count);
+    } else {
+        es_source_columns(x, source, columns, count);
+    }
+}
+
 /* All taps of the lowest level's column, four by four. */
 static void add_source(es_exec *x, const es_mac_source *source, es_level *level)
 {
@@ -218,7 +281,7 @@ static void add_source(es_exec *x, const es_mac_source *source, es_level *level)
     while (next_tap(level, &column[count])) {
         bool ends = ends_block(level);
         if (++count == ES_TILE_COLUMNS || ends) {
-            es_source_columns(x, source, column, count);
+            add_columns(x, source, level, column, count);
             count = 0;
         }
         if (ends) {
@@ -226,7 +289,7 @@ static void add_source(es_exec *x, const es_mac_source *source, es_level *level)
         }
     }
     if (count) {
-        es_source_columns(x, source, column, count);
+        add_columns(x, source, level, column, count);
     }
 }
 

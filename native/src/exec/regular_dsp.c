@@ -4,16 +4,17 @@
 
 #define ALONE static __attribute__((noinline))
 
-/* Rows of a matrix, on their way through it. */
-typedef struct walk {
-    const int8_t *value;
+/* A matrix that rows are taken from, one after the other, and what they are
+ * multiplied with. */
+typedef struct work {
+    uint32_t cols;
+    const void *inputs;
+    const int8_t *value;           /* of the next row */
     const uint8_t *count, *column; /* blocks: how many, and where */
-} walk;
+} work;
 
-/* What rows of one encoding do: sums of rows [row, row + rows), which start
- * from the biases. */
-typedef void sums_of_rows(const es_row_group *group, walk *at,
-                          const void *inputs, uint32_t cols, uint32_t rows,
+/* What the next `rows` rows do: sums that start from their biases. */
+typedef void sums_of_rows(work *at, uint32_t rows, const int32_t *bias,
                           int32_t *sums);
 
 /* ---- dense rows, four columns: 13 instructions for 16 products ---- */
@@ -37,14 +38,14 @@ typedef void sums_of_rows(const es_row_group *group, walk *at,
                    :                                                           \
                    : "r4", "r5", "r6", "r7", "memory", "cc")
 
-ALONE void dense_four(const es_row_group *group, walk *at, const void *inputs,
-                      uint32_t cols, uint32_t rows, int32_t *sums)
+ALONE void dense_four(work *at, uint32_t rows, const int32_t *bias,
+                      int32_t *sums)
 {
-    (void)group;
-    uint32_t groups = (cols + 3) / 4;
-    for (const int8_t *w = at->value; rows > 0; rows--, sums += 4) {
-        const uint32_t *x = inputs;
-        int32_t a = sums[0], b = sums[1], c = sums[2], d = sums[3];
+    uint32_t cols = at->cols, groups = (cols + 3) / 4;
+    const int8_t *w = at->value;
+    for (; rows > 0; rows--, sums += 4) {
+        const uint32_t *x = at->inputs;
+        int32_t a = *bias++, b = a, c = a, d = a;
         uint32_t we, wo, turns = groups / 4;
         if (turns > 0) {
             DENSE_FOUR(DENSE_WORD DENSE_WORD DENSE_WORD DENSE_WORD);
@@ -55,95 +56,96 @@ ALONE void dense_four(const es_row_group *group, walk *at, const void *inputs,
         }
         sums[0] = a, sums[1] = b, sums[2] = c, sums[3] = d;
         w -= (0 - cols) % 4; /* the words end past the row: times zeros */
-        at->value = w;
     }
+    at->value = w;
 }
 
-ALONE void dense_one(const es_row_group *group, walk *at, const void *inputs,
-                     uint32_t cols, uint32_t rows, int32_t *sums)
+static void dense_one(work *at, uint32_t rows, const int32_t *bias,
+                      int32_t *sums)
 {
-    (void)group;
-    es_dsp_one_column(at->value, rows, cols, inputs, sums);
-    at->value += rows * cols;
+    memcpy(sums, bias, rows * sizeof *sums);
+    es_dsp_one_column(at->value, rows, at->cols, at->inputs, sums);
+    at->value += rows * at->cols;
 }
 
 /* ---- blocks of 1 x 4, 2 x 4, 4 x 4 ---- */
 
-static uint32_t next_count(walk *at)
+static uint32_t next_count(work *at)
 {
     uint32_t count = at->count[0] | (uint32_t)at->count[1] << 8;
     at->count += 2;
     return count;
 }
 
-/* The counter of turns shares a register, and waits on the stack meanwhile. */
-#define TURNS(with, body)                                                      \
-    "1:\n\tpush {%[" with "]}\n\t" body "pop {%[" with "]}\n\t"                \
-    "subs %[" with "], %[" with "], #1\n\tbne 1b\n\t"
+/* A row of blocks, four columns, as it lies in memory: the loop takes all the
+ * registers there are. */
+typedef struct wide_row {
+    int32_t bias;
+    const int8_t *w;
+    const uint8_t *column;
+    const uint32_t *tile;
+    uint32_t turns, rest; /* blocks: four a turn, then those that are left */
+    int32_t *sums;        /* where they go: advanced by four */
+} wide_row;
 
-#define WIDE_BLOCK                                                             \
-    "ldrb %[xa], [%[at]], #1\n\tldr %[wo], [%[w]], %[stride]\n\t"              \
-    "add %[xa], %[tile], %[xa], lsl #5\n\t" FOUR_COLUMNS("xa")
+/* r0 to r3: sums; r4 to r7: inputs; r8: weights; r9: columns; r10: the tile;
+ * r11: where in it; r12, lr: pairs of weights. The counter of turns is r11
+ * between them, and waits on the stack meanwhile. */
+#define WIDE_BLOCK(stride)                                                     \
+    "ldrb r11, [r9], #1\n\tldr lr, [r8], #" stride "\n\t"                      \
+    "add r11, r10, r11, lsl #5\n\tldmia r11!, {r4-r7}\n\t"                     \
+    "sxtb16 r12, lr\n\tsxtb16 lr, lr, ror #8\n\t"                              \
+    "smlad r0, r12, r4, r0\n\tsmlad r1, r12, r6, r1\n\t"                       \
+    "smlad r0, lr, r5, r0\n\tsmlad r1, lr, r7, r1\n\t"                         \
+    "ldmia r11, {r4-r7}\n\t"                                                   \
+    "smlad r2, r12, r4, r2\n\tsmlad r3, r12, r6, r3\n\t"                       \
+    "smlad r2, lr, r5, r2\n\tsmlad r3, lr, r7, r3\n\t"
 
-#define WIDE_FOUR(body)                                                        \
-    __asm volatile(TURNS("xa", body)                                           \
-                   : [a] "+&r"(a), [b] "+&r"(b), [c] "+&r"(c), [d] "+&r"(d),   \
-                     [w] "+&r"(w), [at] "+&r"(column), [we] "=&r"(we),         \
-                     [wo] "=&r"(wo), [xa] "+&r"(turns)                         \
-                   : [tile] "r"(tile), [stride] "i"(stride)                    \
-                   : "r4", "r5", "r6", "r7", "memory", "cc")
-
-/* One row of blocks that are `stride` bytes, four columns. */
-static inline __attribute__((always_inline)) const uint8_t *
-wide_row(const int8_t *w, const uint8_t *column, uint32_t blocks,
-         const uint32_t *tile, int32_t *sums, const int stride)
-{
-    int32_t a = sums[0], b = sums[1], c = sums[2], d = sums[3];
-    uint32_t we, wo, turns = blocks / 4;
-    if (turns > 0) {
-        WIDE_FOUR(WIDE_BLOCK WIDE_BLOCK WIDE_BLOCK WIDE_BLOCK);
-    }
-    turns = blocks % 4;
-    if (turns > 0) {
-        WIDE_FOUR(WIDE_BLOCK);
-    }
-    sums[0] = a, sums[1] = b, sums[2] = c, sums[3] = d;
-    return column;
-}
-
+/* Does what is said in the struct; r0 points to it. */
 #define WIDE_ROW(stride)                                                       \
-    ALONE const uint8_t *wide_row_##stride(                                    \
-        const int8_t *w, const uint8_t *column, uint32_t blocks,               \
-        const uint32_t *tile, int32_t *sums)                                   \
-    {                                                                          \
-        return wide_row(w, column, blocks, tile, sums, stride);                \
-    }
-WIDE_ROW(4)
-WIDE_ROW(8)
-WIDE_ROW(16)
+    "push {r0}\n\tldmia r0, {r0, r8-r12}\n\tpush {r12}\n\t"                    \
+    "mov r1, r0\n\tmov r2, r0\n\tmov r3, r0\n\tcmp r11, #0\n\tbeq 2f\n\t"      \
+    "1:\n\tpush {r11}\n\t" WIDE_BLOCK(stride) WIDE_BLOCK(stride)               \
+        WIDE_BLOCK(stride) WIDE_BLOCK(                                         \
+            stride) "pop {r11}\n\tsubs r11, #1\n\tbne 1b\n\t"                  \
+                    "2:\n\tpop {r11}\n\tcmp r11, #0\n\tbeq 4f\n\t"             \
+                    "3:\n\tpush {r11}\n\t" WIDE_BLOCK(                         \
+                        stride) "pop {r11}\n\tsubs r11, #1\n\tbne 3b\n\t"      \
+                                "4:\n\tpop {r4}\n\tldr r5, [r4, "              \
+                                "#24]\n\tstmia r5!, {r0-r3}\n\t"               \
+                                "str r9, [r4, #8]\n\tstr r5, [r4, #24]\n\t"
 
-static void wide_four(const es_row_group *group, walk *at, const void *inputs,
-                      uint32_t cols, uint32_t rows, int32_t *sums)
-{
-    (void)cols;
-    uint32_t height = group->block_rows;
-    for (uint32_t row = 0; row < rows; row += height) {
-        uint32_t blocks = next_count(at);
-        const uint8_t *column = at->column;
-        for (uint32_t r = 0; r < height && row + r < rows; r++, sums += 4) {
-            const int8_t *w = at->value + 4 * r;
-            if (height == 1) {
-                column = wide_row_4(w, at->column, blocks, inputs, sums);
-            } else if (height == 2) {
-                column = wide_row_8(w, at->column, blocks, inputs, sums);
-            } else {
-                column = wide_row_16(w, at->column, blocks, inputs, sums);
-            }
-        }
-        at->column = column;
-        at->value += blocks * height * 4;
+/* Rows of blocks that are `height` high. */
+#define WIDE_ROWS(height, stride)                                              \
+    ALONE void wide_##height(work *at, uint32_t rows, const int32_t *bias,     \
+                             int32_t *sums)                                    \
+    {                                                                          \
+        wide_row row = {0, NULL, NULL, at->inputs, 0, 0, sums};                \
+        while (rows > 0) {                                                     \
+            uint32_t blocks = next_count(at);                                  \
+            uint32_t part = rows < height ? rows : height;                     \
+            for (uint32_t r = 0; r < part; r++) {                              \
+                register wide_row *it __asm("r0") = &row;                      \
+                row.bias = *bias++;                                            \
+                row.w = at->value + 4 * r;                                     \
+                row.column = at->column;                                       \
+                row.turns = blocks / 4;                                        \
+                row.rest = blocks % 4;                                         \
+                __asm volatile(WIDE_ROW(stride)                                \
+                               : "+r"(it)                                      \
+                               :                                               \
+                               : "r1", "r2", "r3", "r4", "r5", "r6", "r7",     \
+                                 "r8", "r9", "r10", "r11", "r12", "lr",        \
+                                 "memory", "cc");                              \
+            }                                                                  \
+            at->column = row.column;                                           \
+            at->value += blocks * height * 4;                                  \
+            rows -= part;                                                      \
+        }                                                                      \
     }
-}
+WIDE_ROWS(1, "4")
+WIDE_ROWS(2, "8")
+WIDE_ROWS(4, "16")
 
 /* Four rows and one patch: 22 instructions for 16 products. */
 #define SQUARE_ROW(row, sum)                                                   \
@@ -165,14 +167,13 @@ static void wide_four(const es_row_group *group, walk *at, const void *inputs,
                    : [x] "r"(x)                                                \
                    : "r4", "r5", "memory", "cc")
 
-ALONE void square_one(const es_row_group *group, walk *at, const void *inputs,
-                      uint32_t cols, uint32_t rows, int32_t *sums)
+ALONE void square_one(work *at, uint32_t rows, const int32_t *bias,
+                      int32_t *sums)
 {
-    (void)group, (void)cols;
-    const int8_t *x = inputs, *w = at->value;
+    const int8_t *x = at->inputs, *w = at->value;
     const uint8_t *column = at->column;
-    for (uint32_t row = 0; row < rows; row += 4, sums += 4) {
-        int32_t a = sums[0], b = sums[1], c = sums[2], d = sums[3];
+    for (; rows > 0; rows -= 4, bias += 4, sums += 4) {
+        int32_t a = bias[0], b = bias[1], c = bias[2], d = bias[3];
         uint32_t e, xe, xo, blocks = next_count(at), turns = blocks / 4;
         if (turns > 0) {
             SQUARE(SQUARE_BLOCK SQUARE_BLOCK SQUARE_BLOCK SQUARE_BLOCK);
@@ -208,14 +209,12 @@ ALONE void square_one(const es_row_group *group, walk *at, const void *inputs,
                    : [x] "r"(x)                                                \
                    : "r4", "r5", "memory", "cc")
 
-ALONE void tall_one(const es_row_group *group, walk *at, const void *inputs,
-                    uint32_t cols, uint32_t rows, int32_t *sums)
+ALONE void tall_one(work *at, uint32_t rows, const int32_t *bias, int32_t *sums)
 {
-    (void)group, (void)cols;
-    const int8_t *x = inputs, *w = at->value;
+    const int8_t *x = at->inputs, *w = at->value;
     const uint8_t *column = at->column;
-    for (uint32_t row = 0; row < rows; row += 4, sums += 4) {
-        int32_t a = sums[0], b = sums[1], c = sums[2], d = sums[3];
+    for (; rows > 0; rows -= 4, bias += 4, sums += 4) {
+        int32_t a = bias[0], b = bias[1], c = bias[2], d = bias[3];
         uint32_t i, j, blocks = next_count(at), turns = blocks / 8;
         if (turns > 0) {
             TALL(TALL_PAIR TALL_PAIR TALL_PAIR TALL_PAIR);
@@ -263,15 +262,16 @@ static void add_both(int64_t both, int32_t *sums)
         (int32_t)((both + (1 << (ES_DSP_PAIR_BITS - 1))) >> ES_DSP_PAIR_BITS);
 }
 
-ALONE void tall_two(const es_row_group *group, walk *at, const void *inputs,
-                    uint32_t cols, uint32_t rows, int32_t *sums)
+ALONE void tall_two(work *at, uint32_t rows, const int32_t *bias, int32_t *sums)
 {
-    (void)group, (void)cols;
-    const int32_t *x = inputs;
+    const int32_t *x = at->inputs;
     const int8_t *w = at->value;
     const uint8_t *column = at->column;
-    for (uint32_t row = 0; row < rows; row += 4, sums += 8) {
+    for (; rows > 0; rows -= 4, sums += 8) {
         uint32_t left = next_count(at);
+        for (uint32_t r = 0; r < 4; r++) {
+            sums[2 * r] = sums[2 * r + 1] = *bias++;
+        }
         while (left > 0) {
             int64_t a = 0, b = 0, c = 0, d = 0;
             uint32_t blocks = left < MOST_BLOCKS ? left : MOST_BLOCKS;
@@ -319,9 +319,13 @@ static bool choose(const es_regular *step, method *to)
         return false;
     }
     if (ES_HAS_WIDE && group->block_cols == 4) {
-        to->sums = fours ? wide_four : square_one;
-        return fours ? group->block_rows <= 2 || group->block_rows == 4
-                     : group->block_rows == 4 && step->patch % 4 == 0 &&
+        uint32_t height = group->block_rows;
+        to->sums = !fours        ? square_one
+                   : height == 1 ? wide_1
+                   : height == 2 ? wide_2
+                                 : wide_4;
+        return fours ? height <= 2 || height == 4
+                     : height == 4 && step->patch % 4 == 0 &&
                            group->row_count % 4 == 0;
     }
     if (!ES_HAS_TALL || group->block_cols != 1 || group->block_rows != 4 ||
@@ -368,24 +372,6 @@ static const void *inputs_of(const es_regular *step, uint32_t width,
     return scratch;
 }
 
-/* Sums start from the biases. */
-static void set_biases(es_dsp_tile *tile, uint32_t row, uint32_t rows)
-{
-    const int32_t *bias = tile->step->bias + row, *end = bias + rows;
-    int32_t *sums = tile->sums;
-    if (tile->width == 4) {
-        for (; bias != end; bias++, sums += 4) {
-            sums[0] = sums[1] = sums[2] = sums[3] = *bias;
-        }
-    } else if (tile->width == 2) {
-        for (; bias != end; bias++, sums += 2) {
-            sums[0] = sums[1] = *bias;
-        }
-    } else {
-        memcpy(sums, bias, rows * sizeof *sums);
-    }
-}
-
 static void run(const es_regular *step, const method *how)
 {
     const es_row_group *group = &step->group;
@@ -397,15 +383,14 @@ static void run(const es_regular *step, const method *how)
     uint32_t height = blocks ? group->block_rows : 1U;
     uint32_t counts = (group->row_count + height - 1) / height;
     for (uint32_t first = 0; first < step->columns; first += tile.width) {
-        walk at = {group->values.data, group->index.data,
+        work at = {step->patch, inputs_of(step, how->width, first),
+                   group->values.data, group->index.data,
                    group->index.data + 2 * counts};
-        const void *inputs = inputs_of(step, how->width, first);
         es_dsp_set_columns(&tile, first);
         for (uint32_t row = 0; row < group->row_count; row += most) {
             uint32_t rest = group->row_count - row;
             uint32_t count = rest < most ? rest : most;
-            set_biases(&tile, row, count);
-            how->sums(group, &at, inputs, step->patch, count, tile.sums);
+            how->sums(&at, count, step->bias + row, tile.sums);
             es_dsp_finish(&tile, row, count);
         }
     }

@@ -8,13 +8,17 @@ enum { STEP = 2 * ES_TILE_COLUMNS }; /* words from group to group */
 /* Four inputs a word. Returns the place after the last. */
 static uint32_t *widen(uint32_t *to, const int8_t *from, uint32_t groups)
 {
-    const int8_t *end = from + 4 * groups;
-    while (from != end) {
-        uint32_t word = es_dsp_load(from);
-        from += 4;
-        to[0] = es_dsp_even(word);
-        to[1] = es_dsp_odd(word);
-        to += STEP;
+#pragma GCC unroll 4
+    for (; groups > 0; groups--) {
+        uint32_t even, odd;
+        __asm volatile("ldr %[odd], [%[from]], #4\n\t"
+                       "sxtb16 %[even], %[odd]\n\t"
+                       "sxtb16 %[odd], %[odd], ror #8\n\t"
+                       "strd %[even], %[odd], [%[to]], %[step]"
+                       : [even] "=&r"(even), [odd] "=&r"(odd),
+                         [from] "+&r"(from), [to] "+&r"(to)
+                       : [step] "i"(4 * STEP)
+                       : "memory");
     }
     return to;
 }
