@@ -80,7 +80,7 @@ def _files(plan: Plan, cpu: str, trusted: bool) -> Iterator[tuple[str, bytes]]:
     """Every file of the project: its path, its content."""
     root = source_root()
     machine = _machine(root, cpu)
-    own = files("edgesparse.export") / "project"
+    own = files("edgesparse.export") / "template"
     main = "main_run.c" if plan.model.stream is None else "main_stream.c"
     readme = (own / "README.txt").read_text(encoding="utf-8")
     for mark, text in (
