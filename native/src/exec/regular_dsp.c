@@ -303,6 +303,13 @@ typedef struct method {
     sums_of_rows *sums;
 } method;
 
+/* Dense rows are faster with Helium. */
+#ifdef ES_BUILD_MVE
+enum { TAKES_DENSE = 0 };
+#else
+enum { TAKES_DENSE = 1 };
+#endif
+
 static bool choose(const es_regular *step, method *to)
 {
     const es_row_group *group = &step->group;
@@ -313,7 +320,7 @@ static bool choose(const es_regular *step, method *to)
     to->width = fours ? 4 : 1;
     if (ES_HAS_DENSE && group->encoding == ES_DENSE) {
         to->sums = fours ? dense_four : dense_one;
-        return true;
+        return TAKES_DENSE;
     }
     if (!ES_HAS_BSR || group->encoding != ES_BSR || group->index_bits != 8) {
         return false;
