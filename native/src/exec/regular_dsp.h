@@ -51,7 +51,4 @@ void es_dsp_one_column(const int8_t *w, uint32_t rows, uint32_t cols,
 
 bool es_dsp_depthwise(const es_regular *step);
 
-/* Where another kernel stands in its place in exec_kernels.inc, too. */
-es_regular_kernel es_regular__dsp;
-
 #endif /* ES_REGULAR_DSP_H */
