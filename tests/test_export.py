@@ -235,6 +235,7 @@ def test_the_command_says_what_it_wrote(tmp_path: Path) -> None:
     text = Ran("export", tmp_path / "ecg.esp", "-o", tmp_path / "y", "--check-on-device")
     assert text.code == 0
     assert "flash" in text.out
+    assert "--target cortex-m4" in " ".join(text.out.split())  # it was made for the host
     assert "ES_TRUST_PLAN 0" in (tmp_path / "y" / "es_config.h").read_text()
 
 
@@ -249,3 +250,13 @@ def test_errors_exit_with_2(arguments: tuple[str, ...], message: str, tmp_path: 
     assert ran.code == 2
     assert message in ran.err
     assert set(tree(tmp_path)) == {"ecg.esp"}
+
+
+def test_a_damaged_plan_exits_with_2(tmp_path: Path) -> None:
+    damaged = bytearray(small().data)
+    damaged[1000] ^= 1
+    (tmp_path / "bad.esp").write_bytes(damaged)
+    ran = Ran("export", tmp_path / "bad.esp", "-o", tmp_path / "x")
+    assert ran.code == 2
+    assert "I-3" in ran.err
+    assert set(tree(tmp_path)) == {"bad.esp"}
