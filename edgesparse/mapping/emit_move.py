@@ -7,6 +7,7 @@ from dataclasses import replace
 from edgesparse.graph.ir import Graph, Node, Tensor
 from edgesparse.mapping import stages
 from edgesparse.mapping.draft import Draft
+from edgesparse.mapping.emit_compute import Binary
 from edgesparse.mapping.lowered import Lowered, Remembered, Slot, add_tensor
 from edgesparse.mapping.views import View, sliced
 from edgesparse.ops import Concat, History, Pad, Slice, Transpose
@@ -126,15 +127,26 @@ def _remembered(graph: Graph, name: str) -> int:
 
 
 def _push(low: Lowered, name: str, origin: tuple[str, ...]) -> None:
-    """Append `name` to its ring: by the step that computes it, where nobody else reads it."""
+    """Append `name` to its ring: by the step that computes it, where its other readers can read the
+    newest columns of the ring."""
     append = add_tensor(low, low.tensors[name], f"{name}:ring", low.tensors[name].shape)
     low.slots[append] = Slot(name, pm.RingRole.APPEND)
-    only_history = name not in low.graph.outputs and all(
-        isinstance(n.op, History) for n in low.graph.consumers[name])
     writers = [i for i, draft in enumerate(low.drafts) if draft.output == name]
-    if only_history and len(writers) == 1 and low.views[name].root == name:
+    if len(writers) == 1 and _lives_in_ring(low, name):
         draft = low.drafts[writers[0]]
         if not isinstance(draft.source, pm.Copy):
             low.drafts[writers[0]] = replace(draft, output=append)
+            del low.views[name]
+            low.slots[name] = Slot(name, pm.RingRole.VIEW)
             return
     low.drafts.append(Draft(name, pm.Load(), append, (), origin))
+
+
+def _lives_in_ring(low: Lowered, name: str) -> bool:
+    """Whether `name` needs no bytes but those of its ring: it is no output and no part of another
+    tensor, and is read by History and, on a CPU, by elementwise nodes."""
+    readers = History if low.fusion.npu is not None else (History, *Binary)
+    return (
+        name not in low.graph.outputs
+        and [n for n, view in low.views.items() if view.root == name] == [name]
+        and all(isinstance(n.op, readers) for n in low.graph.consumers[name]))

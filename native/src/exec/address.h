@@ -80,6 +80,18 @@ static inline uint32_t es_base_offset(const es_ring *rings,
                : place->offset;
 }
 
+/* Where a column of an NWC tensor starts; those of a ring wrap. */
+static inline ptrdiff_t es_nwc_column_at(const es_map *map, int32_t column)
+{
+    ptrdiff_t pitch = (ptrdiff_t)map->place->pitch;
+    if (ES_HAS_RINGS && map->ring_columns) {
+        uint32_t at = map->first + (uint32_t)column;
+        at -= at >= map->ring_columns ? map->ring_columns : 0;
+        return (ptrdiff_t)at * pitch;
+    }
+    return column * pitch;
+}
+
 /* Columns before 0 and from `columns` on are the halo's. */
 static inline ptrdiff_t es_column_at(const es_map *map, int32_t column)
 {
@@ -87,12 +99,7 @@ static inline ptrdiff_t es_column_at(const es_map *map, int32_t column)
     ptrdiff_t pitch = (ptrdiff_t)place->pitch;
     switch (ES_HAS_LAYOUTS ? place->layout : ES_LAYOUT_NWC) {
     case ES_LAYOUT_NWC:
-        if (ES_HAS_RINGS && map->ring_columns) {
-            uint32_t at = map->first + (uint32_t)column;
-            at -= at >= map->ring_columns ? map->ring_columns : 0;
-            return (ptrdiff_t)at * pitch;
-        }
-        return column * pitch;
+        return es_nwc_column_at(map, column);
     case ES_LAYOUT_PLANAR:
         return column;
     case ES_LAYOUT_C4:

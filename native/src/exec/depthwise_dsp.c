@@ -32,9 +32,9 @@ static void find_taps(const es_regular *step, uint32_t column,
         for (uint32_t kx = 0; kx < g->kernel_w; kx++, x += g->dilation_w) {
             bool inside = y < g->in_h && x < g->in_w;
             int32_t at = (int32_t)(y * g->in_w + x);
-            *tap++ = inside
-                         ? step->input.base + es_column_at(&step->input.map, at)
-                         : outside;
+            *tap++ = inside ? step->input.base +
+                                  es_nwc_column_at(&step->input.map, at)
+                            : outside;
         }
     }
 }

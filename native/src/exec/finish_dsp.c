@@ -14,8 +14,9 @@
 enum { MOST_RIGHT = 20 };
 
 /* A row as the words of the format have it. */
-static void row_slowly(const es_dsp_tile *tile, uint32_t channel, uint32_t row,
-                       int8_t *const *to)
+static __attribute__((noinline)) void row_slowly(const es_dsp_tile *tile,
+                                                 uint32_t channel, uint32_t row,
+                                                 int8_t *const *to)
 {
     const es_stage *stage = &tile->step->requant;
     uint32_t at = stage->multiplier.count > 1 ? channel : 0;
@@ -80,23 +81,26 @@ SCALE(4)
 static void scale_rows(const es_dsp_tile *tile, uint32_t first, uint32_t rows,
                        int8_t *const *to)
 {
-    for (uint32_t row = 0; row < rows; row++) {
+    for (uint32_t row = 0;; row++) {
         row = es_has_fours() && tile->width == 4
                   ? scale_4(tile, first, row, rows, to)
               : es_has_pairs() && tile->width == 2
                   ? scale_2(tile, first, row, rows, to)
                   : scale_1(tile, first, row, rows, to);
-        if (row < rows) {
-            row_slowly(tile, first + row, row, to);
+        if (row == rows) {
+            return;
         }
+        row_slowly(tile, first + row, row, to);
     }
+}
+
+static bool is_full(const es_stage *stage)
+{
+    return stage->qmin == INT8_MIN && stage->qmax == INT8_MAX;
 }
 
 static void clamp(const es_stage *stage, int8_t *values, uint32_t count)
 {
-    if (stage->qmin == INT8_MIN && stage->qmax == INT8_MAX) {
-        return;
-    }
     for (int8_t *end = values + count; values != end; values++) {
         *values = (int8_t)es_clamp(*values, stage->qmin, stage->qmax);
     }
@@ -166,27 +170,32 @@ void es_dsp_add(const es_stage *stage, const int8_t *values,
 bool es_dsp_finishes(const es_regular *step)
 {
     return !ES_HAS_ADD || !step->add.kind ||
-           (step->requant.qmin == INT8_MIN && step->requant.qmax == INT8_MAX &&
-            adds(&step->add));
+           (is_full(&step->requant) && adds(&step->add));
 }
 
 void es_dsp_finish(const es_dsp_tile *tile, uint32_t row, uint32_t rows)
 {
     const es_regular *step = tile->step;
+    const bool more = ES_HAS_ADD && step->add.kind != 0;
     int8_t between[ES_DSP_SUMS];
     int8_t *to[ES_TILE_COLUMNS];
     for (uint32_t p = 0; p < tile->width; p++) {
         /* what is no column of the output goes nowhere */
-        bool there = p < tile->count && !step->add.kind;
+        bool there = p < tile->count && !more;
         to[p] = there ? tile->output[p] + row : between + p * rows;
     }
     scale_rows(tile, row, rows, to);
-    const es_stage *last = step->add.kind ? &step->add : &step->requant;
+    const es_stage *last = more ? &step->add : &step->requant;
+    if (!more && is_full(last)) {
+        return;
+    }
     for (uint32_t p = 0; p < tile->count; p++) {
         int8_t *output = tile->output[p] + row;
-        if (ES_HAS_ADD && step->add.kind) {
-            es_dsp_add(&step->add, to[p], tile->operand[p] + row, output, rows);
+        if (more) {
+            es_dsp_add(last, to[p], tile->operand[p] + row, output, rows);
         }
-        clamp(last, output, rows);
+        if (!is_full(last)) {
+            clamp(last, output, rows);
+        }
     }
 }

@@ -232,8 +232,8 @@ static void add_input(const es_exec *x, const es_level *level,
     uint32_t channels = x->lane.branch.channels;
     const int8_t *at[ES_TILE_COLUMNS];
     for (uint32_t p = 0; p < count; p++) {
-        at[p] =
-            x->input.base + es_column_at(&x->input.map, (int32_t)columns[p]);
+        at[p] = x->input.base +
+                es_nwc_column_at(&x->input.map, (int32_t)columns[p]);
     }
     if (!sums(level->kind)) {
         int8_t *most = bytes_of(level);

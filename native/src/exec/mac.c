@@ -18,13 +18,24 @@ static void copy_column(const es_reader *input, uint32_t column, int8_t *to)
     }
 }
 
+/* Columns from `column` on that stand one after the other, at most `most`. */
+static uint32_t side_by_side(const es_map *map, uint32_t column, uint32_t most)
+{
+    uint32_t at = map->first + column, ring = map->ring_columns;
+    if (!ring) {
+        return most;
+    }
+    uint32_t rest = ring - (at >= ring ? at - ring : at);
+    return rest < most ? rest : most;
+}
+
 /* One row of a patch: kernel_w taps from column x of row y on. */
 static void gather_row(const es_reader *input, const es_geometry *g, int32_t y,
                        int32_t x, int8_t *to)
 {
     const es_place *place = input->map.place;
     bool dense = g->dilation_w == 1 && place->layout == ES_LAYOUT_NWC &&
-                 place->pitch == g->in_c && !input->map.ring_columns;
+                 place->pitch == g->in_c;
     bool inside = y >= 0 && y < g->in_h;
     uint32_t kx = 0;
     while (kx < g->kernel_w) {
@@ -37,6 +48,7 @@ static void gather_row(const es_reader *input, const es_geometry *g, int32_t y,
             if (dense) { /* all taps inside at once */
                 uint32_t rest = g->in_w - (uint32_t)at;
                 taps = g->kernel_w - kx < rest ? g->kernel_w - kx : rest;
+                taps = side_by_side(&input->map, column, taps);
                 es_copy_bytes(to,
                               input->base +
                                   es_column_at(&input->map, (int32_t)column),

@@ -52,7 +52,7 @@ bool es_regular_view(const es_exec *x, es_regular *view)
     view->geometry = g;
     view->bias = mac.bias.data;
     view->patch = (uint32_t)g->kernel_h * g->kernel_w * g->in_c;
-    view->in_place = es_mac_patch_bytes(x->input.map.place, g) == 0;
+    view->in_place = es_mac_in_place(x->input.map.place, g);
     view->output = x->lane.output;
     view->input = x->input;
     view->columns = view->output.map.place->columns;
@@ -71,7 +71,7 @@ const int8_t *es_regular_patch(const es_regular *step, uint32_t column,
     }
     uint32_t row = column / g->out_w * g->stride_h;
     uint32_t at = column % g->out_w * g->stride_w + row * g->in_w;
-    return step->input.base + es_column_at(&step->input.map, (int32_t)at);
+    return step->input.base + es_nwc_column_at(&step->input.map, (int32_t)at);
 }
 
 /* One more for every kernel in the list: without one, nobody is asked. */

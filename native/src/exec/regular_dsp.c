@@ -147,152 +147,136 @@ WIDE_ROWS(1, "4")
 WIDE_ROWS(2, "8")
 WIDE_ROWS(4, "16")
 
-/* Four rows and one patch: 22 instructions for 16 products. */
+/* ---- blocks of four rows, one patch ---- */
+
+/* What loops over block rows that take all registers find in memory. */
+typedef struct block_rows {
+    const int32_t *bias;
+    const uint8_t *count;
+    int32_t *sums;
+    uint32_t left; /* block rows */
+    const int8_t *w;
+    const uint8_t *column;
+    const void *x;
+    uint32_t blocks; /* of a block row, if the loop keeps them here */
+} block_rows;
+
+/* r0 points to the struct. r0 to r3: sums; r8: weights; r9: columns; r10: the
+ * patch; r11: blocks of the block row. `many` blocks, 2^shift a turn, while
+ * there are so many; `few` for what is left. Others are theirs, but lr counts
+ * their turns. */
+#define BLOCK_ROWS(many, shift, few)                                           \
+    "push {r0}\n\tadd r0, #16\n\tldmia r0, {r8-r10}\n\t"                       \
+    "1:\n\tldr lr, [sp]\n\tldrd r4, r5, [lr]\n\t"                              \
+    "ldmia r4!, {r0-r3}\n\tldrh r11, [r5], #2\n\tstrd r4, r5, [lr]\n\t"        \
+    "lsrs lr, r11, #" shift "\n\tbeq 3f\n\t"                                   \
+    "2:\n\t" many "subs lr, #1\n\tbne 2b\n\t"                                  \
+    "3:\n\t" few "ldr lr, [sp]\n\tldrd r4, r5, [lr, #8]\n\t"                   \
+    "stmia r4!, {r0-r3}\n\tsubs r5, #1\n\tstrd r4, r5, [lr, #8]\n\tbne 1b\n\t" \
+    "pop {r0}\n\tadd r0, #16\n\tstmia r0, {r8-r9}\n\t"
+
+#define RUN_BLOCK_ROWS(body)                                                   \
+    block_rows all = {bias,      at->count,  sums,       rows / 4,             \
+                      at->value, at->column, at->inputs, 0};                   \
+    register block_rows *it __asm("r0") = &all;                                \
+    __asm volatile(body                                                        \
+                   : "+r"(it)                                                  \
+                   :                                                           \
+                   : "r1", "r2", "r3", "r4", "r5", "r6", "r7", "r8", "r9",     \
+                     "r10", "r11", "r12", "lr", "memory", "cc");               \
+    at->count = all.count;                                                     \
+    at->value = all.w;                                                         \
+    at->column = all.column
+
+/* 4 x 4: 22 instructions for 16 products. r4, r5: rows; r6: even weights; r7,
+ * r12: the inputs. */
 #define SQUARE_ROW(row, sum)                                                   \
-    "sxtb16 %[e], " row "\n\tsxtb16 " row ", " row ", ror #8\n\t"              \
-    "smlad %[" sum "], %[e], %[xe], %[" sum "]\n\t"                            \
-    "smlad %[" sum "], " row ", %[xo], %[" sum "]\n\t"
+    "sxtb16 r6, " row "\n\tsxtb16 " row ", " row ", ror #8\n\t"                \
+    "smlad " sum ", r6, r7, " sum "\n\tsmlad " sum ", " row ", r12, " sum      \
+    "\n\t"
 #define SQUARE_BLOCK                                                           \
-    "ldrb %[xo], [%[at]], #1\n\tldmia %[w]!, {r4-r5}\n\t"                      \
-    "ldr %[xo], [%[x], %[xo], lsl #2]\n\t"                                     \
-    "sxtb16 %[xe], %[xo]\n\tsxtb16 %[xo], %[xo], ror #8\n\t" SQUARE_ROW("r4",  \
-                                                                        "a")   \
-        SQUARE_ROW("r5", "b") "ldmia %[w]!, {r4-r5}\n\t" SQUARE_ROW("r4", "c") \
-            SQUARE_ROW("r5", "d")
-#define SQUARE(body)                                                           \
-    __asm volatile("1:\n\t" body "subs %[turns], %[turns], #1\n\tbne 1b\n\t"   \
-                   : [a] "+&r"(a), [b] "+&r"(b), [c] "+&r"(c), [d] "+&r"(d),   \
-                     [w] "+&r"(w), [at] "+&r"(column), [e] "=&r"(e),           \
-                     [xe] "=&r"(xe), [xo] "=&r"(xo), [turns] "+&r"(turns)      \
-                   : [x] "r"(x)                                                \
-                   : "r4", "r5", "memory", "cc")
+    "ldrb r12, [r9], #1\n\tldmia r8!, {r4-r5}\n\t"                             \
+    "ldr r12, [r10, r12, lsl #2]\n\t"                                          \
+    "sxtb16 r7, r12\n\tsxtb16 r12, r12, ror #8\n\t" SQUARE_ROW("r4", "r0")     \
+        SQUARE_ROW("r5", "r1") "ldmia r8!, {r4-r5}\n\t" SQUARE_ROW("r4", "r2") \
+            SQUARE_ROW("r5", "r3")
 
 ALONE void square_one(work *at, uint32_t rows, const int32_t *bias,
                       int32_t *sums)
 {
-    const int8_t *x = at->inputs, *w = at->value;
-    const uint8_t *column = at->column;
-    for (; rows > 0; rows -= 4, bias += 4, sums += 4) {
-        int32_t a = bias[0], b = bias[1], c = bias[2], d = bias[3];
-        uint32_t e, xe, xo, blocks = next_count(at), turns = blocks / 4;
-        if (turns > 0) {
-            SQUARE(SQUARE_BLOCK SQUARE_BLOCK SQUARE_BLOCK SQUARE_BLOCK);
-        }
-        turns = blocks % 4;
-        if (turns > 0) {
-            SQUARE(SQUARE_BLOCK);
-        }
-        sums[0] = a, sums[1] = b, sums[2] = c, sums[3] = d;
-    }
-    at->value = w;
-    at->column = column;
+    RUN_BLOCK_ROWS(
+        BLOCK_ROWS(SQUARE_BLOCK SQUARE_BLOCK SQUARE_BLOCK SQUARE_BLOCK, "2",
+                   "ands lr, r11, #3\n\tbeq 5f\n\t"
+                   "4:\n\t" SQUARE_BLOCK "subs lr, #1\n\tbne 4b\n\t5:\n\t"));
 }
 
-/* ---- blocks of 4 x 1 ---- */
-
-/* One patch, two blocks: 16 instructions for 8 products. Weights of a row, and
- * the inputs they belong to, become halves of a word. */
+/* 4 x 1, two blocks: 16 instructions for 8 products. Weights of a row, and the
+ * inputs they belong to, become halves of a word. */
 #define TALL_PAIR                                                              \
-    "ldrb %[i], [%[at]], #1\n\tldrb %[j], [%[at]], #1\n\t"                     \
-    "ldrsb %[i], [%[x], %[i]]\n\tldrsb %[j], [%[x], %[j]]\n\t"                 \
-    "ldmia %[w]!, {r4-r5}\n\tpkhbt %[i], %[i], %[j], lsl #16\n\t"              \
-    "pkhbt %[j], r4, r5, lsl #16\n\tpkhtb r5, r5, r4, asr #16\n\t"             \
-    "sxtb16 r4, %[j]\n\tsxtb16 %[j], %[j], ror #8\n\t"                         \
-    "smlad %[a], %[i], r4, %[a]\n\tsmlad %[b], %[i], %[j], %[b]\n\t"           \
+    "ldrb r6, [r9], #1\n\tldrb r7, [r9], #1\n\t"                               \
+    "ldrsb r6, [r10, r6]\n\tldrsb r7, [r10, r7]\n\t"                           \
+    "ldmia r8!, {r4-r5}\n\tpkhbt r6, r6, r7, lsl #16\n\t"                      \
+    "pkhbt r7, r4, r5, lsl #16\n\tpkhtb r5, r5, r4, asr #16\n\t"               \
+    "sxtb16 r4, r7\n\tsxtb16 r7, r7, ror #8\n\t"                               \
+    "smlad r0, r6, r4, r0\n\tsmlad r1, r6, r7, r1\n\t"                         \
     "sxtb16 r4, r5\n\tsxtb16 r5, r5, ror #8\n\t"                               \
-    "smlad %[c], %[i], r4, %[c]\n\tsmlad %[d], %[i], r5, %[d]\n\t"
-#define TALL(body)                                                             \
-    __asm volatile("1:\n\t" body "subs %[turns], %[turns], #1\n\tbne 1b\n\t"   \
-                   : [a] "+&r"(a), [b] "+&r"(b), [c] "+&r"(c), [d] "+&r"(d),   \
-                     [w] "+&r"(w), [at] "+&r"(column), [i] "=&r"(i),           \
-                     [j] "=&r"(j), [turns] "+&r"(turns)                        \
-                   : [x] "r"(x)                                                \
-                   : "r4", "r5", "memory", "cc")
+    "smlad r2, r6, r4, r2\n\tsmlad r3, r6, r5, r3\n\t"
+#define TALL_ONE                                                               \
+    "ldrb r6, [r9], #1\n\tldr r4, [r8], #4\n\tldrsb r6, [r10, r6]\n\t"         \
+    "sxtb16 r5, r4\n\tsxtb16 r4, r4, ror #8\n\t"                               \
+    "smlabb r0, r6, r5, r0\n\tsmlabt r2, r6, r5, r2\n\t"                       \
+    "smlabb r1, r6, r4, r1\n\tsmlabt r3, r6, r4, r3\n\t"
 
 ALONE void tall_one(work *at, uint32_t rows, const int32_t *bias, int32_t *sums)
 {
-    const int8_t *x = at->inputs, *w = at->value;
-    const uint8_t *column = at->column;
-    for (; rows > 0; rows -= 4, bias += 4, sums += 4) {
-        int32_t a = bias[0], b = bias[1], c = bias[2], d = bias[3];
-        uint32_t i, j, blocks = next_count(at), turns = blocks / 8;
-        if (turns > 0) {
-            TALL(TALL_PAIR TALL_PAIR TALL_PAIR TALL_PAIR);
-        }
-        turns = blocks % 8 / 2;
-        if (turns > 0) {
-            TALL(TALL_PAIR);
-        }
-        if (blocks % 2) {
-            int32_t last = x[*column++];
-            a += w[0] * last, b += w[1] * last;
-            c += w[2] * last, d += w[3] * last;
-            w += 4;
-        }
-        sums[0] = a, sums[1] = b, sums[2] = c, sums[3] = d;
-    }
-    at->value = w;
-    at->column = column;
+    RUN_BLOCK_ROWS(BLOCK_ROWS(TALL_PAIR TALL_PAIR TALL_PAIR TALL_PAIR, "3",
+                              "ubfx lr, r11, #1, #2\n\tcmp lr, #0\n\tbeq 5f\n\t"
+                              "4:\n\t" TALL_PAIR "subs lr, #1\n\tbne 4b\n\t"
+                              "5:\n\ttst r11, #1\n\tbeq 6f\n\t" TALL_ONE
+                              "6:\n\t"));
 }
 
-/* Two patches: 10 instructions for 8 products. A word holds x0 + x1 * 2^23, a
- * sum of 64 bits those of both: |sum of w * x0| < 2^22 for so many blocks. */
+/* ---- blocks of 4 x 1, two patches ---- */
+
+/* 10 instructions for 8 products. A word holds x0 + x1 * 2^23, a sum of 64 bits
+ * those of both: |sum of w * x0| < 2^22 for so many blocks, and 2^22 is added
+ * to it, so that it is no negative number. r0 to r7: the sums; r11: a weight;
+ * r12: the inputs. */
 enum { MOST_BLOCKS = 255 };
 
+#define TALL_WEIGHT(low, high)                                                 \
+    "ldrsb r11, [r8], #1\n\tsmlal " low ", " high ", r11, r12\n\t"
 #define TALL_TWO                                                               \
-    "ldrb %[i], [%[at]], #1\n\tldr %[i], [%[x], %[i], lsl #2]\n\t"             \
-    "ldrsb %[e], [%[w]], #1\n\tsmlal %Q[a], %R[a], %[e], %[i]\n\t"             \
-    "ldrsb %[e], [%[w]], #1\n\tsmlal %Q[b], %R[b], %[e], %[i]\n\t"             \
-    "ldrsb %[e], [%[w]], #1\n\tsmlal %Q[c], %R[c], %[e], %[i]\n\t"             \
-    "ldrsb %[e], [%[w]], #1\n\tsmlal %Q[d], %R[d], %[e], %[i]\n\t"
-#define TALL_BOTH(body)                                                        \
-    __asm volatile("1:\n\t" body "subs %[turns], %[turns], #1\n\tbne 1b\n\t"   \
-                   : [a] "+&r"(a), [b] "+&r"(b), [c] "+&r"(c), [d] "+&r"(d),   \
-                     [w] "+&r"(w), [at] "+&r"(column), [e] "=&r"(e),           \
-                     [i] "=&r"(i), [turns] "+&r"(turns)                        \
-                   : [x] "r"(x)                                                \
-                   : "memory", "cc")
+    "ldrb r12, [r9], #1\n\tldr r12, [r10, r12, lsl #2]\n\t" TALL_WEIGHT(       \
+        "r0", "r1") TALL_WEIGHT("r2", "r3") TALL_WEIGHT("r4", "r5")            \
+        TALL_WEIGHT("r6", "r7")
 
-/* Both sums of one row. */
-static void add_both(int64_t both, int32_t *sums)
-{
-    uint32_t bits = 32 - ES_DSP_PAIR_BITS;
-    sums[0] += (int32_t)((uint32_t)both << bits) >> bits;
-    sums[1] +=
-        (int32_t)((both + (1 << (ES_DSP_PAIR_BITS - 1))) >> ES_DSP_PAIR_BITS);
-}
+/* Both sums of a row, and its bias. */
+#define TALL_BOTH(low, high)                                                   \
+    "ldr r11, [r12], #4\n\tlsr lr, " low ", #23\n\t"                           \
+    "orr " high ", lr, " high ", lsl #9\n\tubfx " low ", " low ", #0, #23\n\t" \
+    "add " high ", r11\n\tadd " low ", r11\n\tsub " low ", #0x400000\n\t"
 
 ALONE void tall_two(work *at, uint32_t rows, const int32_t *bias, int32_t *sums)
 {
-    const int32_t *x = at->inputs;
-    const int8_t *w = at->value;
-    const uint8_t *column = at->column;
-    for (; rows > 0; rows -= 4, sums += 8) {
-        uint32_t left = next_count(at);
-        for (uint32_t r = 0; r < 4; r++) {
-            sums[2 * r] = sums[2 * r + 1] = *bias++;
-        }
-        while (left > 0) {
-            int64_t a = 0, b = 0, c = 0, d = 0;
-            uint32_t blocks = left < MOST_BLOCKS ? left : MOST_BLOCKS;
-            uint32_t i, turns = blocks / 4;
-            int32_t e;
-            left -= blocks;
-            if (turns > 0) {
-                TALL_BOTH(TALL_TWO TALL_TWO TALL_TWO TALL_TWO);
-            }
-            turns = blocks % 4;
-            if (turns > 0) {
-                TALL_BOTH(TALL_TWO);
-            }
-            add_both(a, sums);
-            add_both(b, sums + 2);
-            add_both(c, sums + 4);
-            add_both(d, sums + 6);
-        }
-    }
-    at->value = w;
-    at->column = column;
+    RUN_BLOCK_ROWS(
+        "push {r0}\n\tadd r0, #16\n\tldmia r0, {r8-r10}\n\t"
+        "1:\n\tldr r11, [sp]\n\tldr r12, [r11, #4]\n\tldrh lr, [r12], #2\n\t"
+        "str r12, [r11, #4]\n\tstr lr, [r11, #28]\n\t"
+        "mov r0, #0x400000\n\tmov r2, r0\n\tmov r4, r0\n\tmov r6, r0\n\t"
+        "movs r1, #0\n\tmovs r3, #0\n\tmovs r5, #0\n\tmovs r7, #0\n\t"
+        "lsrs lr, #2\n\tbeq 3f\n\t"
+        "2:\n\t" TALL_TWO TALL_TWO TALL_TWO TALL_TWO "subs lr, #1\n\tbne 2b\n\t"
+        "3:\n\tldr r11, [sp]\n\tldr lr, [r11, #28]\n\tands lr, #3\n\tbeq 5f\n\t"
+        "4:\n\t" TALL_TWO "subs lr, #1\n\tbne 4b\n\tldr r11, [sp]\n\t"
+        "5:\n\tldr r12, [r11]\n\t" TALL_BOTH("r0", "r1") TALL_BOTH("r2", "r3")
+            TALL_BOTH("r4", "r5") TALL_BOTH(
+                "r6", "r7") "ldr r11, [sp]\n\tldr lr, [r11, #8]\n\tstmia lr!, "
+                            "{r0-r7}\n\t"
+                            "ldr r0, [r11, #12]\n\tsubs r0, #1\n\tstr r0, "
+                            "[r11, #12]\n\t"
+                            "str r12, [r11]\n\tstr lr, [r11, #8]\n\tbne 1b\n\t"
+                            "pop {r0}\n\tadd r0, #16\n\tstmia r0, {r8-r9}\n\t");
 }
 
 /* ---- a step ---- */
@@ -339,11 +323,11 @@ static bool choose(const es_regular *step, method *to)
         group->row_count % 4) {
         return false;
     }
-    to->width = es_has_pairs() && step->columns > 1 &&
-                        step->scratch_bytes >= 4 * step->patch
-                    ? 2
-                    : 1;
-    to->sums = to->width == 2 ? tall_two : tall_one;
+    bool twos = es_has_pairs() && step->columns > 1 &&
+                step->patch <= MOST_BLOCKS &&
+                step->scratch_bytes >= 4 * step->patch;
+    to->width = twos ? 2 : 1;
+    to->sums = twos ? tall_two : tall_one;
     return true;
 }
 
@@ -355,10 +339,10 @@ void es_dsp_set_columns(es_dsp_tile *tile, uint32_t first)
     for (uint32_t p = 0; p < tile->count; p++) {
         int32_t column = (int32_t)(first + p);
         tile->output[p] =
-            step->output.base + es_column_at(&step->output.map, column);
+            step->output.base + es_nwc_column_at(&step->output.map, column);
         if (step->add.kind) {
-            tile->operand[p] =
-                step->operand.base + es_column_at(&step->operand.map, column);
+            tile->operand[p] = step->operand.base +
+                               es_nwc_column_at(&step->operand.map, column);
         }
     }
 }

@@ -222,8 +222,8 @@ static bool move_columns(es_exec *x)
         return false;
     }
     for (int32_t column = 0; column < (int32_t)place->columns; column++) {
-        es_copy_bytes(x->lane.output.base + es_column_at(to, column),
-                      x->input.base + es_column_at(from, column),
+        es_copy_bytes(x->lane.output.base + es_nwc_column_at(to, column),
+                      x->input.base + es_nwc_column_at(from, column),
                       place->channels);
     }
     return true;

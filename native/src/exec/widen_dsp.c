@@ -54,7 +54,7 @@ static uint32_t *widen_row(const es_regular *step, int32_t y, int32_t x,
                 taps = g->kernel_w - kx < rest ? g->kernel_w - kx : rest;
             }
             int32_t column = (int32_t)((uint32_t)y * g->in_w + at);
-            to = widen(to, step->input.base + es_column_at(map, column),
+            to = widen(to, step->input.base + es_nwc_column_at(map, column),
                        groups * taps);
         }
         kx += taps;
@@ -100,26 +100,45 @@ void es_dsp_widen(const es_regular *step, uint32_t first, uint32_t *to)
 
 /* ---- two columns in a word ---- */
 
+/* Where the patch of a column starts. */
+typedef struct corner {
+    uint32_t y, x;
+} corner;
+
+static corner corner_of(const es_geometry *g, uint32_t column)
+{
+    corner at = {column / g->out_w * g->stride_h - g->pad_top,
+                 column % g->out_w * g->stride_w - g->pad_left};
+    return at;
+}
+
 /* Where the inputs of a tap stand; NULL: outside. */
-static const int8_t *tap_at(const es_regular *step, uint32_t column,
-                            uint32_t ky, uint32_t kx)
+static inline const int8_t *tap_at(const es_regular *step, uint32_t y,
+                                   uint32_t x)
 {
     const es_geometry *g = step->geometry;
-    uint32_t y = column / g->out_w * g->stride_h + ky * g->dilation_h;
-    uint32_t x = column % g->out_w * g->stride_w + kx * g->dilation_w;
-    y -= g->pad_top;
-    x -= g->pad_left;
     if (y >= g->in_h || x >= g->in_w) {
         return NULL;
     }
     int32_t at = (int32_t)(y * g->in_w + x);
-    return step->input.base + es_column_at(&step->input.map, at);
+    return step->input.base + es_nwc_column_at(&step->input.map, at);
 }
+
+#define PAIR(word)                                                             \
+    "ldrsb " word ", [%[a]], #1\n\tldrsb %[x], [%[b]], #1\n\t"                 \
+    "add " word ", " word ", %[x], lsl %[bits]\n\t"
 
 static int32_t *pair(int32_t *to, const int8_t *a, const int8_t *b, uint32_t n)
 {
-#pragma GCC unroll 4
-    for (uint32_t i = 0; i < n; i++) {
+    int32_t x;
+    for (; n >= 4; n -= 4) {
+        __asm volatile(
+            PAIR("r4") PAIR("r5") PAIR("r6") PAIR("r7") "stmia %[to]!, {r4-r7}"
+            : [a] "+&r"(a), [b] "+&r"(b), [to] "+&r"(to), [x] "=&r"(x)
+            : [bits] "i"(ES_DSP_PAIR_BITS)
+            : "r4", "r5", "r6", "r7", "memory");
+    }
+    for (; n > 0; n--) {
         *to++ = *a++ + *b++ * (1 << ES_DSP_PAIR_BITS);
     }
     return to;
@@ -130,10 +149,13 @@ void es_dsp_pair(const es_regular *step, uint32_t first, int32_t *to)
     const es_geometry *g = step->geometry;
     uint32_t second = first + 1 < step->columns ? first + 1 : first;
     int32_t none = step->input.map.place->zero_point;
+    corner one = corner_of(g, first), two = corner_of(g, second);
     for (uint32_t ky = 0; ky < g->kernel_h; ky++) {
+        uint32_t y = ky * g->dilation_h;
         for (uint32_t kx = 0; kx < g->kernel_w; kx++) {
-            const int8_t *a = tap_at(step, first, ky, kx);
-            const int8_t *b = tap_at(step, second, ky, kx);
+            uint32_t x = kx * g->dilation_w;
+            const int8_t *a = tap_at(step, one.y + y, one.x + x);
+            const int8_t *b = tap_at(step, two.y + y, two.x + x);
             if (a && b) {
                 to = pair(to, a, b, g->in_c);
                 continue;

@@ -194,30 +194,37 @@ static uint64_t round_up_4(uint64_t bytes)
     return (bytes + 3) & ~(uint64_t)3;
 }
 
-/* Whether every tap of every position is an element of the input. */
-static bool taps_are_inside(const es_geometry *g)
+/* Whether taps of so many positions, strides and so on end inside. Both
+ * products are below 2^32. */
+static bool ends_inside(uint32_t out, uint32_t stride, uint32_t kernel,
+                        uint32_t dilation, uint32_t in)
 {
-    uint64_t end_h = (uint64_t)(g->out_h - 1u) * g->stride_h +
-                     (uint64_t)(g->kernel_h - 1u) * g->dilation_h + 1;
-    uint64_t end_w = (uint64_t)(g->out_w - 1u) * g->stride_w +
-                     (uint64_t)(g->kernel_w - 1u) * g->dilation_w + 1;
-    return g->pad_top == 0 && g->pad_left == 0 && end_h <= g->in_h &&
-           end_w <= g->in_w;
+    uint32_t first = (out - 1) * stride, rest = (kernel - 1) * dilation;
+    return first < in && rest < in - first;
+}
+
+bool es_mac_in_place(const es_place *input, const es_geometry *g)
+{
+    if (input->layout != ES_LAYOUT_NWC || g->kernel_h != 1) {
+        return false;
+    }
+    /* A position is one column, or columns that follow each other. */
+    if (g->kernel_w != 1 &&
+        (g->dilation_w != 1 || input->pitch != g->in_c || input->ring >= 0)) {
+        return false;
+    }
+    return g->pad_top == 0 && g->pad_left == 0 &&
+           ends_inside(g->out_h, g->stride_h, 1, 1, g->in_h) &&
+           ends_inside(g->out_w, g->stride_w, g->kernel_w, g->dilation_w,
+                       g->in_w);
 }
 
 static uint64_t patch_bytes(const es_place *place, const es_geometry *g)
 {
     uint64_t positions = (uint64_t)g->out_h * g->out_w;
 
-    if (place->layout == ES_LAYOUT_NWC && taps_are_inside(g)) {
-        /* A position is one column, or columns that follow each other. */
-        if (g->kernel_h == 1 && g->kernel_w == 1) {
-            return 0;
-        }
-        if (g->kernel_h == 1 && g->dilation_w == 1 && place->pitch == g->in_c &&
-            place->ring < 0) {
-            return 0;
-        }
+    if (es_mac_in_place(place, g)) {
+        return 0;
     }
     if (positions > 4) {
         positions = 4;

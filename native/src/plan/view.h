@@ -174,7 +174,7 @@ typedef struct es_running {
 } es_running;
 
 /* One stage; which fields mean something depends on kind, named as in
- * plan.fbs. Those that are absent are 0. */
+ * plan.fbs. Of a kind that has none, operand, window and running are 0. */
 typedef struct es_stage {
     uint8_t kind; /* ES_STAGE_... */
     int8_t qmin, qmax;
@@ -275,7 +275,9 @@ uint32_t es_step_rings(const es_step *step, uint16_t rings[2]);
 /* Scratch the portable executor needs for this step (PLAN_FORMAT.md 8);
  * UINT32_MAX when it is more than that. */
 uint32_t es_step_scratch(const es_root *root, const es_step *step);
-/* Of that, the part for patches; 0: the Mac reads its input in place. */
+/* Whether the patches of a Mac stand in its input. */
+bool es_mac_in_place(const es_place *input, const es_geometry *g);
+/* Of the scratch, the part for patches; 0: the Mac reads its input in place. */
 uint32_t es_mac_patch_bytes(const es_place *input, const es_geometry *g);
 
 #endif /* ES_PLAN_VIEW_H */

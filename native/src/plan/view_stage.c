@@ -116,29 +116,39 @@ void es_stage_view(const es_branch *branch, uint32_t index, es_stage *view)
     es_fb stage = es_fb_open(es_fb_element(branch->stages, index));
     const uint8_t *t = es_fb_get_table(&stage, ES_SLOT(Stage, body));
 
+    uint8_t kind = es_fb_get_u8(&stage, ES_SLOT(Stage, body_type));
+    if ((ES_HAS_REQUANT && kind == ES_STAGE_REQUANT) ||
+        (ES_HAS_ADD && kind == ES_STAGE_ADD)) {
+        view->kind = kind; /* what steps decode on every run */
+        view->operand = 0;
+        view->window = NULL;
+        view->running.there = false;
+        if (!ES_HAS_ADD || kind == ES_STAGE_REQUANT) {
+            requant_view(t, view);
+        } else {
+            add_view(t, view);
+        }
+        return;
+    }
     memset(view, 0, sizeof *view);
-    view->kind = es_fb_get_u8(&stage, ES_SLOT(Stage, body_type));
-    if (ES_HAS_REQUANT && view->kind == ES_STAGE_REQUANT) {
-        requant_view(t, view);
-    } else if (ES_HAS_CLAMP && view->kind == ES_STAGE_CLAMP) {
+    view->kind = kind;
+    if (ES_HAS_CLAMP && kind == ES_STAGE_CLAMP) {
         RANGE(view, t, Clamp);
-    } else if (ES_HAS_LUT && view->kind == ES_STAGE_LUT) {
+    } else if (ES_HAS_LUT && kind == ES_STAGE_LUT) {
         view->table = es_fb_bytes(t, ES_SLOT(Lut, table));
-    } else if (ES_HAS_ADD && view->kind == ES_STAGE_ADD) {
-        add_view(t, view);
-    } else if (ES_HAS_MUL && view->kind == ES_STAGE_MUL) {
+    } else if (ES_HAS_MUL && kind == ES_STAGE_MUL) {
         mul_view(t, view);
     } else if (ES_HAS_ADD_SINGLE_REQUANT &&
-               view->kind == ES_STAGE_ADD_SINGLE_REQUANT) {
+               kind == ES_STAGE_ADD_SINGLE_REQUANT) {
         add_single_requant_view(t, view);
-    } else if (ES_HAS_MAX_POOL && view->kind == ES_STAGE_MAX_POOL) {
+    } else if (ES_HAS_MAX_POOL && kind == ES_STAGE_MAX_POOL) {
         view->window = window(t, ES_SLOT(MaxPool, window));
         RANGE(view, t, MaxPool);
-    } else if (ES_HAS_AVG_POOL && view->kind == ES_STAGE_AVG_POOL) {
+    } else if (ES_HAS_AVG_POOL && kind == ES_STAGE_AVG_POOL) {
         avg_pool_view(t, view);
-    } else if (ES_HAS_MEAN && view->kind == ES_STAGE_MEAN) {
+    } else if (ES_HAS_MEAN && kind == ES_STAGE_MEAN) {
         mean_view(t, view);
-    } else if (ES_HAS_SOFTMAX && view->kind == ES_STAGE_SOFTMAX) {
+    } else if (ES_HAS_SOFTMAX && kind == ES_STAGE_SOFTMAX) {
         softmax_view(t, view);
     }
 }
