@@ -89,4 +89,27 @@ static inline int32_t es_dsp_to_int8(int32_t value)
     return result;
 }
 
+/* Shifts by the lowest byte of `by`, whatever stands above it. */
+static inline int32_t es_dsp_right(int32_t value, uint32_t by)
+{
+    int32_t result;
+    __asm("asr %0, %1, %2" : "=r"(result) : "r"(value), "r"(by));
+    return result;
+}
+
+static inline int32_t es_dsp_left(int32_t value, uint32_t by)
+{
+    int32_t result;
+    __asm("lsl %0, %1, %2" : "=r"(result) : "r"(value), "r"(by));
+    return result;
+}
+
+/* value >> 1, saturated. */
+static inline int32_t es_dsp_half_to_int8(int32_t value)
+{
+    int32_t result;
+    __asm("ssat %0, #8, %1, asr #1" : "=r"(result) : "r"(value));
+    return result;
+}
+
 #endif /* ES_DSP_H */

@@ -5,66 +5,86 @@
 
 /* ---- scaling ---- */
 
-/* Exact for multipliers of 2^30 and more and 1 <= right <= MOST_RIGHT: SMMLAR
- * of 2 v is the first rounding, and adds the zero point and a half before the
- * shift. That is the second rounding, a half up, so away from zero after 1 is
- * taken from what is negative; from a v that is negative and rounds to 0 it
- * takes nothing that shows. Where 2 v does not fit, the result is past int8
- * with and without. */
-enum { MOST_RIGHT = 20 };
+/* Exact for multipliers of 2^30 and more and 1 <= right <= 20: SMMLAR of 2 v is
+ * the first rounding, and adds the zero point and a half before the shift. That
+ * is the second rounding, a half up, so away from zero after 1 is taken from
+ * what is negative; from a v that is negative and rounds to 0 it takes nothing
+ * that shows. Where 2 v does not fit, the result is past int8 with and without.
+ */
+enum { ROWS = 4 };
 
-/* A row as the words of the format have it. */
-static __attribute__((noinline)) void row_slowly(const es_dsp_tile *tile,
-                                                 uint32_t channel, uint32_t row,
-                                                 int8_t *const *to)
+/* Whether four rows have factors as above: right - 1 of each a byte of halves.
+ */
+static inline bool are_simple(const int32_t *multiplier, uint32_t halves)
+{
+    int32_t all = multiplier[0] & multiplier[1] & multiplier[2] & multiplier[3];
+    return ((halves | (halves + 0x6C6C6C6CU)) & 0x80808080U) == 0 &&
+           (all >> 30) != 0;
+}
+
+/* Rows as the words of the format have it. */
+static __attribute__((noinline)) void rows_slowly(const es_dsp_tile *tile,
+                                                  uint32_t first, uint32_t row,
+                                                  uint32_t end,
+                                                  int8_t *const *to)
 {
     const es_stage *stage = &tile->step->requant;
-    uint32_t at = stage->multiplier.count > 1 ? channel : 0;
-    uint32_t shift_at = stage->shift.count > 1 ? channel : 0;
-    for (uint32_t p = 0; p < tile->width; p++) {
-        int32_t v = es_mbqm_double(tile->sums[row * tile->width + p],
-                                   stage->multiplier.data[at],
-                                   stage->shift.data[shift_at]);
-        to[p][row] =
-            (int8_t)es_clamp(stage->zero_point + v, INT8_MIN, INT8_MAX);
+    bool each = stage->multiplier.count > 1, shifts = stage->shift.count > 1;
+    for (; row < end; row++) {
+        int32_t by = stage->multiplier.data[each ? first + row : 0];
+        int shift = stage->shift.data[shifts ? first + row : 0];
+        for (uint32_t p = 0; p < tile->width; p++) {
+            int32_t v = tile->sums[row * tile->width + p];
+            v = stage->zero_point + es_mbqm_double(v, by, shift);
+            to[p][row] = (int8_t)es_clamp(v, INT8_MIN, INT8_MAX);
+        }
     }
 }
 
-/* Rows from `row` on, until one has factors that want es_mbqm_double. Returns
- * which. */
+/* From `row` on, four rows at a time, until four are not so simple or not
+ * there. Returns how far it came. */
 static inline __attribute__((always_inline)) uint32_t
 scale(const es_dsp_tile *tile, uint32_t first, uint32_t row, uint32_t rows,
       int8_t *const *places, const uint32_t width)
 {
     const es_stage *stage = &tile->step->requant;
-    const int32_t *multipliers = stage->multiplier.data + first + row;
-    const int8_t *shifts = stage->shift.data + first + row;
+    const int32_t *multiplier = stage->multiplier.data + first + row;
+    const int8_t *shift = stage->shift.data + first + row;
     const int32_t *sums = tile->sums + row * width;
     const int32_t twice_zero_and_1 = 2 * stage->zero_point + 1;
     int8_t *to[ES_TILE_COLUMNS] = {0};
 #pragma GCC unroll 4
     for (uint32_t p = 0; p < width; p++) {
-        to[p] = places[p];
+        to[p] = places[p] + row;
     }
-    if (stage->multiplier.count == 1 || stage->shift.count == 1) {
-        return row;
-    }
-    for (; row < rows; row++) {
-        int32_t multiplier = *multipliers++, shift = *shifts++;
-        uint32_t half = (uint32_t)-1 - (uint32_t)shift; /* right - 1 */
-        if (half >= MOST_RIGHT || !(multiplier >> 30)) {
+    const int8_t *const start = shift;
+    const int8_t *const end = start + (rows - row) / ROWS * ROWS;
+    for (; shift != end; shift += ROWS, multiplier += ROWS) {
+        const int32_t all[ROWS] = {multiplier[0], multiplier[1], multiplier[2],
+                                   multiplier[3]};
+        uint32_t halves = ~es_dsp_load(shift); /* ~-right = right - 1 */
+        if (!are_simple(all, halves)) {
             break;
         }
-        int32_t add = twice_zero_and_1 * (1 << half);
 #pragma GCC unroll 4
-        for (uint32_t p = 0; p < width; p++) {
-            int32_t v = *sums++;
-            int32_t r = es_dsp_smmlar(es_dsp_double(v), multiplier, add);
-            r = (r + (v >> 31)) >> -shift;
-            to[p][row] = (int8_t)es_dsp_to_int8(r);
+        for (uint32_t r = 0; r < ROWS; r++, halves >>= 8) {
+            int32_t by = width > 1 ? multiplier[r] : all[r], add = 0;
+            if (width > 1) {
+                add = es_dsp_left(twice_zero_and_1, halves);
+            }
+#pragma GCC unroll 4
+            for (uint32_t p = 0; p < width; p++) {
+                int32_t v = *sums++;
+                int32_t at = es_dsp_double(v);
+                at = width > 1 ? es_dsp_smmlar(at, by, add)
+                               : es_dsp_smmulr(at, by);
+                at = es_dsp_right(at + (v >> 31), halves);
+                at += width > 1 ? 0 : twice_zero_and_1; /* or once for all */
+                *to[p]++ = (int8_t)es_dsp_half_to_int8(at);
+            }
         }
     }
-    return row;
+    return row + (uint32_t)(shift - start);
 }
 
 #define SCALE(width)                                                           \
@@ -81,16 +101,22 @@ SCALE(4)
 static void scale_rows(const es_dsp_tile *tile, uint32_t first, uint32_t rows,
                        int8_t *const *to)
 {
-    for (uint32_t row = 0;; row++) {
+    const es_stage *stage = &tile->step->requant;
+    if (stage->multiplier.count == 1 || stage->shift.count == 1) {
+        rows_slowly(tile, first, 0, rows, to);
+        return;
+    }
+    for (uint32_t row = 0;; row += ROWS) {
         row = es_has_fours() && tile->width == 4
                   ? scale_4(tile, first, row, rows, to)
               : es_has_pairs() && tile->width == 2
                   ? scale_2(tile, first, row, rows, to)
                   : scale_1(tile, first, row, rows, to);
-        if (row == rows) {
+        uint32_t end = rows - row < ROWS ? rows : row + ROWS;
+        rows_slowly(tile, first, row, end, to);
+        if (end == rows) {
             return;
         }
-        row_slowly(tile, first + row, row, to);
     }
 }
 

@@ -7,12 +7,14 @@
 static void copy_column(const es_reader *input, uint32_t column, int8_t *to)
 {
     const es_place *place = input->map.place;
-    const int8_t *from =
-        input->base + es_column_at(&input->map, (int32_t)column);
     if (place->layout == ES_LAYOUT_NWC) {
-        es_copy_bytes(to, from, place->channels);
+        es_copy_bytes(
+            to, input->base + es_nwc_column_at(&input->map, (int32_t)column),
+            place->channels);
         return;
     }
+    const int8_t *from =
+        input->base + es_column_at(&input->map, (int32_t)column);
     for (uint32_t c = 0; c < place->channels; c++) {
         to[c] = from[es_channel_at(&input->map, c)];
     }

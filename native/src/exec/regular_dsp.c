@@ -77,6 +77,31 @@ static uint32_t next_count(work *at)
     return count;
 }
 
+/* What loops over block rows that take all registers find in memory. */
+typedef struct block_rows {
+    const int32_t *bias;
+    const uint8_t *count;
+    int32_t *sums;
+    uint32_t left; /* block rows */
+    const int8_t *w;
+    const uint8_t *column;
+    const void *inputs;
+    uint32_t blocks; /* of a block row, if the loop keeps them here */
+} block_rows;
+
+#define RUN_BLOCK_ROWS(many, body)                                             \
+    block_rows all = {bias,      at->count,  sums,       many,                 \
+                      at->value, at->column, at->inputs, 0};                   \
+    register block_rows *it __asm("r0") = &all;                                \
+    __asm volatile(body                                                        \
+                   : "+r"(it)                                                  \
+                   :                                                           \
+                   : "r1", "r2", "r3", "r4", "r5", "r6", "r7", "r8", "r9",     \
+                     "r10", "r11", "r12", "lr", "memory", "cc");               \
+    at->count = all.count;                                                     \
+    at->value = all.w;                                                         \
+    at->column = all.column
+
 /* A row of blocks, four columns, as it lies in memory: the loop takes all the
  * registers there are. */
 typedef struct wide_row {
@@ -143,23 +168,34 @@ typedef struct wide_row {
             rows -= part;                                                      \
         }                                                                      \
     }
-WIDE_ROWS(1, "4")
+/* Rows of 1 x 4: the next one starts where this one ends. */
+ALONE void wide_1(work *at, uint32_t rows, const int32_t *bias, int32_t *sums)
+{
+    RUN_BLOCK_ROWS(
+        rows,
+        "push {r0}\n\tadd r0, #16\n\tldmia r0, {r8-r10}\n\t"
+        "1:\n\tldr r11, [sp]\n\tldrd r4, r5, [r11]\n\t"
+        "ldr r0, [r4], #4\n\tldrh r12, [r5], #2\n\tstrd r4, r5, [r11]\n\t"
+        "mov r1, r0\n\tmov r2, r0\n\tmov r3, r0\n\tstr r12, [r11, #28]\n\t"
+        "lsrs r11, r12, #2\n\tbeq 3f\n\t"
+        "2:\n\tpush {r11}\n\t" WIDE_BLOCK("4") WIDE_BLOCK("4") WIDE_BLOCK("4")
+            WIDE_BLOCK("4") "pop {r11}\n\tsubs r11, #1\n\tbne 2b\n\t"
+                            "3:\n\tldr r4, [sp]\n\tldr r11, [r4, #28]\n\tands "
+                            "r11, #3\n\tbeq 5f\n\t"
+                            "4:\n\tpush {r11}\n\t" WIDE_BLOCK(
+                                "4") "pop {r11}\n\tsubs r11, #1\n\tbne 4b\n\t"
+                                     "5:\n\tldr lr, [sp]\n\tldrd r4, r5, [lr, "
+                                     "#8]\n\tstmia r4!, {r0-r3}\n\t"
+                                     "subs r5, #1\n\tstrd r4, r5, [lr, "
+                                     "#8]\n\tbne 1b\n\t"
+                                     "pop {r0}\n\tadd r0, #16\n\tstmia r0, "
+                                     "{r8-r9}\n\t");
+}
+
 WIDE_ROWS(2, "8")
 WIDE_ROWS(4, "16")
 
 /* ---- blocks of four rows, one patch ---- */
-
-/* What loops over block rows that take all registers find in memory. */
-typedef struct block_rows {
-    const int32_t *bias;
-    const uint8_t *count;
-    int32_t *sums;
-    uint32_t left; /* block rows */
-    const int8_t *w;
-    const uint8_t *column;
-    const void *x;
-    uint32_t blocks; /* of a block row, if the loop keeps them here */
-} block_rows;
 
 /* r0 points to the struct. r0 to r3: sums; r8: weights; r9: columns; r10: the
  * patch; r11: blocks of the block row. `many` blocks, 2^shift a turn, while
@@ -174,19 +210,6 @@ typedef struct block_rows {
     "3:\n\t" few "ldr lr, [sp]\n\tldrd r4, r5, [lr, #8]\n\t"                   \
     "stmia r4!, {r0-r3}\n\tsubs r5, #1\n\tstrd r4, r5, [lr, #8]\n\tbne 1b\n\t" \
     "pop {r0}\n\tadd r0, #16\n\tstmia r0, {r8-r9}\n\t"
-
-#define RUN_BLOCK_ROWS(body)                                                   \
-    block_rows all = {bias,      at->count,  sums,       rows / 4,             \
-                      at->value, at->column, at->inputs, 0};                   \
-    register block_rows *it __asm("r0") = &all;                                \
-    __asm volatile(body                                                        \
-                   : "+r"(it)                                                  \
-                   :                                                           \
-                   : "r1", "r2", "r3", "r4", "r5", "r6", "r7", "r8", "r9",     \
-                     "r10", "r11", "r12", "lr", "memory", "cc");               \
-    at->count = all.count;                                                     \
-    at->value = all.w;                                                         \
-    at->column = all.column
 
 /* 4 x 4: 22 instructions for 16 products. r4, r5: rows; r6: even weights; r7,
  * r12: the inputs. */
@@ -205,6 +228,7 @@ ALONE void square_one(work *at, uint32_t rows, const int32_t *bias,
                       int32_t *sums)
 {
     RUN_BLOCK_ROWS(
+        rows / 4,
         BLOCK_ROWS(SQUARE_BLOCK SQUARE_BLOCK SQUARE_BLOCK SQUARE_BLOCK, "2",
                    "ands lr, r11, #3\n\tbeq 5f\n\t"
                    "4:\n\t" SQUARE_BLOCK "subs lr, #1\n\tbne 4b\n\t5:\n\t"));
@@ -229,7 +253,8 @@ ALONE void square_one(work *at, uint32_t rows, const int32_t *bias,
 
 ALONE void tall_one(work *at, uint32_t rows, const int32_t *bias, int32_t *sums)
 {
-    RUN_BLOCK_ROWS(BLOCK_ROWS(TALL_PAIR TALL_PAIR TALL_PAIR TALL_PAIR, "3",
+    RUN_BLOCK_ROWS(rows / 4,
+                   BLOCK_ROWS(TALL_PAIR TALL_PAIR TALL_PAIR TALL_PAIR, "3",
                               "ubfx lr, r11, #1, #2\n\tcmp lr, #0\n\tbeq 5f\n\t"
                               "4:\n\t" TALL_PAIR "subs lr, #1\n\tbne 4b\n\t"
                               "5:\n\ttst r11, #1\n\tbeq 6f\n\t" TALL_ONE
@@ -260,6 +285,7 @@ enum { MOST_BLOCKS = 255 };
 ALONE void tall_two(work *at, uint32_t rows, const int32_t *bias, int32_t *sums)
 {
     RUN_BLOCK_ROWS(
+        rows / 4,
         "push {r0}\n\tadd r0, #16\n\tldmia r0, {r8-r10}\n\t"
         "1:\n\tldr r11, [sp]\n\tldr r12, [r11, #4]\n\tldrh lr, [r12], #2\n\t"
         "str r12, [r11, #4]\n\tstr lr, [r11, #28]\n\t"

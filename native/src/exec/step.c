@@ -313,7 +313,9 @@ bool es_step_run(es_exec *x)
     }
     for (uint32_t b = 0; ES_HAS_HALO && b < x->step.branches.count; b++) {
         lane_is(x, b);
-        es_halo_fill(&x->lane.output);
+        if (x->lane.output.map.place->halo) {
+            es_halo_fill(&x->lane.output);
+        }
     }
     return true;
 }
@@ -338,6 +340,9 @@ void es_step_advance(es_exec *x)
         if (place->ring_role == ES_RING_APPEND) {
             advance(x->arena, x->root, (uint32_t)place->ring, place->columns);
         }
+    }
+    if (x->step.source_kind < ES_SOURCE_LSTM) {
+        return;
     }
     /* Those of an LSTM have one column: their heads stay 0. */
     for (uint32_t i = es_step_rings(&x->step, rings); i-- > 0;) {

@@ -18,14 +18,14 @@ static int32_t low_pass(const es_front_end *f, const es_front_end_state *state)
     const int16_t *tap = f->taps.data;
     int32_t sum = 0;
 
-    for (uint32_t i = state->next; i-- > 0;) {
-        sum += *tap++ * state->past[i];
+    const int16_t *newest = state->past + state->next;
+    for (const int16_t *x = newest; x != state->past;) {
+        sum += *tap++ * *--x;
     }
-    for (uint32_t i = f->taps.count; i-- > state->next;) {
-        sum += *tap++ * state->past[i];
+    for (const int16_t *x = state->past + f->taps.count; x != newest;) {
+        sum += *tap++ * *--x;
     }
-    return (int32_t)es_round_shift(sum,
-                                   (uint32_t)f->tap_bits - f->fraction_bits);
+    return es_round_shift_32(sum, (uint32_t)f->tap_bits - f->fraction_bits);
 }
 
 /* y = d - rounded(m, shift); m += y. With |d| <= D, m stays in +-D * 2^shift:
@@ -42,7 +42,7 @@ static int32_t without_mean(const es_front_end *f, es_front_end_state *state,
         state->mean = d * ((int32_t)1 << f->dc_shift);
         state->steady = 1;
     }
-    y = d - (int32_t)es_round_shift(state->mean, f->dc_shift);
+    y = d - es_round_shift_32(state->mean, f->dc_shift);
     state->mean += y;
     return y;
 }

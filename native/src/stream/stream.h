@@ -146,6 +146,12 @@ static inline int64_t es_round_shift(int64_t value, uint32_t bits)
     return (value + ((int64_t)1 << bits >> 1)) >> bits; /* halves up */
 }
 
+/* The same of 32 bits, for which a half more could be too much. */
+static inline int32_t es_round_shift_32(int32_t value, uint32_t bits)
+{
+    return bits == 0 ? value : (value >> bits) + (value >> (bits - 1) & 1);
+}
+
 /* ---- the parts ---- */
 
 /* Go on as if `x` had stood there for ever. */
