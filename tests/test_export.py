@@ -228,7 +228,7 @@ def test_the_command_says_what_it_wrote(tmp_path: Path) -> None:
     ran = Ran("export", tmp_path / "ecg.esp", "-o", tmp_path / "x", "--cpu", "cortex-m33", "--json")
     assert (ran.code, ran.json["cpu"], ran.json["trusted"]) == (0, "cortex-m33", True)
     assert ran.json["features"] == [
-        "ADD", "BSR", "COLUMNS", "DENSE", "MAC", "PATCHES", "REQUANT", "TALL"]
+        "ADD", "BSR", "DENSE", "MAC", "PAIRS", "PATCHES", "REQUANT", "TALL"]
     readme = (tmp_path / "x" / "README.txt").read_text()
     assert "qemu-system-arm -M mps2-an505" in readme
     assert "@" not in readme

@@ -86,4 +86,4 @@ def test_a_load_that_only_moves_columns_needs_no_tiles() -> None:
     plan = ecg_stream("cortex-m4")
     loads = [step for step in plan.model.steps if isinstance(step.source, pm.Load)]
     assert loads
-    assert set(ways_of(plan.model, "cortex-m4")) == {"COLUMNS", "TALL"}
+    assert set(ways_of(plan.model, "cortex-m4")) == {"PAIRS", "TALL"}

@@ -16,12 +16,12 @@ FEATURES = (
     "SOFTMAX",
     "DENSE", "BITMASK", "BSR", "NM", "DELTA_CSR", "LANES",
     "LAYOUTS", "RINGS", "HALO", "BRANCHES", "PATCHES", "GROUPS",
-    "TILES", "MAC_TILES", "ELEMENTWISE", "COLUMNS", "TALL", "WIDE",
+    "TILES", "MAC_TILES", "ELEMENTWISE", "PAIRS", "FOURS", "TALL", "WIDE",
     "RUNNING",
     "STREAM", "FRONT_END", "BEATS", "QUALITY", "NPU",
 )
 """All of them, as built.h names and explains them."""
-WAYS = frozenset({"TILES", "MAC_TILES", "ELEMENTWISE", "COLUMNS", "TALL", "WIDE"})
+WAYS = frozenset({"TILES", "MAC_TILES", "ELEMENTWISE", "PAIRS", "FOURS", "TALL", "WIDE"})
 """Of the executor: which of them a plan needs depends on the CPU."""
 
 
@@ -83,7 +83,7 @@ def config_header(plan: Plan, cpu: str, *, trusted: bool) -> str:
     trusted  it opens this plan only, told by its CRC-32, and does not check it again
     """
     needed = features_of(plan.model)
-    crc = TRAILER.unpack(plan.data[-TRAILER.size:])[3]
+    _, _, size, crc, _ = TRAILER.unpack(plan.data[-TRAILER.size:])
     return "\n".join((
         f"/* Made by edgesparse export: what one plan needs of the core on {cpu}. A plan that",
         " * needs more is refused with ES_ERR_BUILD; edgesparse/native/src/plan/built.h says",
@@ -95,7 +95,9 @@ def config_header(plan: Plan, cpu: str, *, trusted: bool) -> str:
         *_defines(sorted(WAYS), WAYS),
         "#endif",
         f"#define ES_TRUST_PLAN {int(trusted)}",
-        f"#define ES_TRUSTED_CRC 0x{crc if trusted else 0:08x}u",
+        f"#define ES_TRUSTED_BYTES {size}u",
+        f"#define ES_TRUSTED_FILE {len(plan.data)}u",
+        f"#define ES_TRUSTED_CRC 0x{crc:08x}u",
         ""))
 
 

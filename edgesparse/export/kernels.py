@@ -19,6 +19,9 @@ KERNELS_OF = {
     "cortex-m55": "defined(ES_BUILD_MVE)",
 }
 """CPU -> whether a build has its kernels, for the preprocessor."""
+LEAST_SHARE = 0.1
+"""Of the products, in dense rows of four columns at once, for which their loops pay: 2 KB of flash,
+and half as many instructions a product as column by column."""
 WHOLE_COLUMNS = (pm.MaxPool, pm.AvgPool, pm.Mean, pm.Softmax)
 MOST_TAPS = 32
 ADD_LEFT, ADD_MOST_RIGHT = 20, 20
@@ -42,11 +45,36 @@ def ways_of(model: pm.PlanModel, cpu: str) -> Iterator[str]:
         if macs and not whole:
             yield "MAC_TILES"
         for mac in macs:
-            if mac.geometry.out_h * mac.geometry.out_w > 1:
-                yield "COLUMNS"
+            yield from _blocks(mac)
+    if _share_of_fours(model) > LEAST_SHARE:
+        yield "FOURS"
+
+
+def _blocks(mac: pm.Mac) -> Iterator[str]:
+    columns = mac.geometry.out_h * mac.geometry.out_w
+    for group in mac.weights.groups:
+        if group.encoding is pm.Encoding.BSR and group.block_cols == 4:
+            yield "WIDE"
+            if columns > 2:
+                yield "FOURS"
+        elif group.encoding is pm.Encoding.BSR:
+            yield "TALL"
+            if columns > 1:
+                yield "PAIRS"
+
+
+def _share_of_fours(model: pm.PlanModel) -> float:
+    """Of the products of a run, those of dense rows that would be computed four columns at once."""
+    fours = everything = 0
+    for step in model.steps:
+        for mac in pm.macs_of(step.source):
+            g = mac.geometry
+            columns = g.out_h * g.out_w
             for group in mac.weights.groups:
-                if group.encoding is pm.Encoding.BSR:
-                    yield "WIDE" if group.block_cols == 4 else "TALL"
+                everything += group.nnz * columns
+                if group.encoding is pm.Encoding.DENSE and g.groups == 1 and columns > 2:
+                    fours += group.nnz * columns
+    return fours / max(everything, 1)
 
 
 def moves_columns(step: pm.Step, tensors: Sequence[pm.Tensor]) -> bool:

@@ -107,9 +107,9 @@ static void scale_rows(const es_dsp_tile *tile, uint32_t first, uint32_t rows,
         return;
     }
     for (uint32_t row = 0;; row += ROWS) {
-        row = es_has_fours() && tile->width == 4
+        row = ES_HAS_FOURS && tile->width == 4
                   ? scale_4(tile, first, row, rows, to)
-              : es_has_pairs() && tile->width == 2
+              : ES_HAS_PAIRS && tile->width == 2
                   ? scale_2(tile, first, row, rows, to)
                   : scale_1(tile, first, row, rows, to);
         uint32_t end = rows - row < ROWS ? rows : row + ROWS;

@@ -326,7 +326,7 @@ static bool choose(const es_regular *step, method *to)
     uint32_t words = 4 * es_dsp_groups(step);
     uint32_t four = 2 * words + (step->geometry->in_c % 4 ? words / 4 : 0);
     bool fours =
-        es_has_fours() && step->columns > 2 && step->scratch_bytes >= 4 * four;
+        ES_HAS_FOURS && step->columns > 2 && step->scratch_bytes >= 4 * four;
     to->width = fours ? 4 : 1;
     if (ES_HAS_DENSE && group->encoding == ES_DENSE) {
         to->sums = fours ? dense_four : dense_one;
@@ -349,7 +349,7 @@ static bool choose(const es_regular *step, method *to)
         group->row_count % 4) {
         return false;
     }
-    bool twos = es_has_pairs() && step->columns > 1 &&
+    bool twos = ES_HAS_PAIRS && step->columns > 1 &&
                 step->patch <= MOST_BLOCKS &&
                 step->scratch_bytes >= 4 * step->patch;
     to->width = twos ? 2 : 1;
@@ -381,9 +381,9 @@ static const void *inputs_of(const es_regular *step, uint32_t width,
     if (width == 1) {
         return es_regular_patch(step, first, scratch);
     }
-    if (es_has_pairs() && width == 2) {
+    if (ES_HAS_PAIRS && width == 2) {
         es_dsp_pair(step, first, scratch);
-    } else if (es_has_fours()) {
+    } else if (ES_HAS_FOURS) {
         es_dsp_widen(step, first, scratch);
     }
     return scratch;

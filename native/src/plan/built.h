@@ -52,9 +52,11 @@ enum { ES_BUILT_ALL = 1 };
 #define ES_HAS_TILES              1
 #define ES_HAS_MAC_TILES          1
 #define ES_HAS_ELEMENTWISE        1
-/* Macs that a kernel takes whole: with more than one column, in blocks of 4 x
- * 1, in blocks that are four wide */
-#define ES_HAS_COLUMNS            1
+/* Macs that a kernel takes whole: two columns together, of blocks of 4 x 1;
+ * four, of dense rows and wide blocks. Without them, one after the other.
+ * Blocks of 4 x 1; blocks that are four wide */
+#define ES_HAS_PAIRS              1
+#define ES_HAS_FOURS              1
 #define ES_HAS_TALL               1
 #define ES_HAS_WIDE               1
 /* Mean and AvgPool over a window that moves */
@@ -66,9 +68,12 @@ enum { ES_BUILT_ALL = 1 };
 #define ES_HAS_QUALITY            1
 /* the frame of a program for the NPU */
 #define ES_HAS_NPU                1
-/* 1: one plan is opened and no other, that with ES_TRUSTED_CRC in its trailer.
- * It was checked where ES_CONFIG was written, and is not checked again. */
+/* 1: one plan is opened and no other, that of so many bytes (FlatBuffer, and
+ * file) with this CRC-32. It was checked where ES_CONFIG was written, and is
+ * not checked again. */
 #define ES_TRUST_PLAN             0
+#define ES_TRUSTED_BYTES          0
+#define ES_TRUSTED_FILE           0
 #define ES_TRUSTED_CRC            0
 #endif
 
@@ -128,18 +133,6 @@ static inline bool es_has_levels(void)
 static inline bool es_has_tiles(uint32_t source)
 {
     return ES_HAS_TILES && (ES_HAS_MAC_TILES || source != ES_SOURCE_MAC);
-}
-
-/* Columns that a kernel computes together: four of dense rows and wide blocks,
- * two of blocks of 4 x 1. */
-static inline bool es_has_fours(void)
-{
-    return ES_HAS_COLUMNS && (ES_HAS_DENSE || ES_HAS_WIDE);
-}
-
-static inline bool es_has_pairs(void)
-{
-    return ES_HAS_COLUMNS && ES_HAS_TALL;
 }
 
 /* Sources that keep the sums of their Macs. */

@@ -91,13 +91,17 @@ void es_row_group_view(const es_weights *weights, uint32_t index,
     es_fb t = es_fb_open(es_fb_element(weights->groups, index));
     view->first_row = es_fb_get_u32(&t, ES_SLOT(RowGroup, first_row));
     view->row_count = es_fb_get_u32(&t, ES_SLOT(RowGroup, row_count));
-    view->nnz = es_fb_get_u32(&t, ES_SLOT(RowGroup, nnz));
+    if (!ES_TRUST_PLAN) { /* only checks look at it */
+        view->nnz = es_fb_get_u32(&t, ES_SLOT(RowGroup, nnz));
+    }
     view->encoding = es_fb_get_u8(&t, ES_SLOT(RowGroup, encoding));
-    view->packing = es_fb_get_u8(&t, ES_SLOT(RowGroup, packing));
+    if (ES_HAS_NM || ES_HAS_LANES || !ES_TRUST_PLAN) {
+        view->packing = es_fb_get_u8(&t, ES_SLOT(RowGroup, packing));
+        view->n = es_fb_get_u8(&t, ES_SLOT(RowGroup, n));
+        view->m = es_fb_get_u8(&t, ES_SLOT(RowGroup, m));
+    }
     view->block_rows = size_of_block(&t, ES_SLOT(RowGroup, block_rows));
     view->block_cols = size_of_block(&t, ES_SLOT(RowGroup, block_cols));
-    view->n = es_fb_get_u8(&t, ES_SLOT(RowGroup, n));
-    view->m = es_fb_get_u8(&t, ES_SLOT(RowGroup, m));
     view->index_bits = es_fb_get_u8(&t, ES_SLOT(RowGroup, index_bits));
     view->values = es_fb_as_i8s(es_fb_get_bytes(&t, ES_SLOT(RowGroup, values)));
     view->index = es_fb_get_bytes(&t, ES_SLOT(RowGroup, index));
