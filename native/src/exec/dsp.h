@@ -104,6 +104,12 @@ static inline int32_t es_dsp_left(int32_t value, uint32_t by)
     return result;
 }
 
+/* value * 2^bits + more; compilers, left to themselves, make two of it. */
+#define ES_DSP_SHIFT_ADD(result, value, bits, more)                            \
+    __asm("add %0, %1, %2, lsl %3"                                             \
+          : "=r"(result)                                                       \
+          : "r"(more), "r"((int32_t)(value)), "i"(bits))
+
 /* value >> 1, saturated. */
 static inline int32_t es_dsp_half_to_int8(int32_t value)
 {

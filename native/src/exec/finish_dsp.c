@@ -165,16 +165,18 @@ static void add(const es_stage *stage, const es_scaled *halved,
 {
     const es_scaled *out = stage->out;
     const int32_t multiplier = by->multiplier, right = -by->shift;
-    const int32_t zero = by->zero_point * (2 << LEFT);
+    const int32_t zero = -by->zero_point * (2 << LEFT);
     const int32_t half = 1 << (right - 1);
-    const int32_t halved_zero = halved->zero_point * (1 << LEFT);
+    const int32_t halved_zero = -halved->zero_point * (1 << LEFT);
     const int32_t out_multiplier = out->multiplier, out_right = -out->shift;
     const int32_t out_half = (2 * out->zero_point + 1) * (1 << (out_right - 1));
     for (const int8_t *end = a + count; a != end;) {
-        int32_t v = *b++ * (2 << LEFT) - zero;
-        int32_t r = es_dsp_smmlar(v, multiplier, half);
+        int32_t v, r, twice;
+        ES_DSP_SHIFT_ADD(v, *b++, LEFT + 1, zero);
+        r = es_dsp_smmlar(v, multiplier, half);
         r = (r + (v >> 31)) >> right;
-        v = *a++ * (1 << LEFT) - halved_zero + 2 * r; /* twice the sum */
+        ES_DSP_SHIFT_ADD(twice, *a++, LEFT, halved_zero);
+        v = twice + 2 * r; /* of the sum */
         r = es_dsp_smmlar(v, out_multiplier, out_half);
         r = (r + (v >> 31)) >> out_right;
         *to++ = (int8_t)es_dsp_to_int8(r);

@@ -52,8 +52,8 @@ static void gather_row(const es_reader *input, const es_geometry *g, int32_t y,
                 taps = g->kernel_w - kx < rest ? g->kernel_w - kx : rest;
                 taps = side_by_side(&input->map, column, taps);
                 es_copy_bytes(to,
-                              input->base +
-                                  es_column_at(&input->map, (int32_t)column),
+                              input->base + es_nwc_column_at(&input->map,
+                                                             (int32_t)column),
                               taps * g->in_c);
             } else {
                 copy_column(input, column, to);

@@ -379,7 +379,7 @@ static const void *inputs_of(const es_regular *step, uint32_t width,
 {
     void *scratch = step->scratch;
     if (width == 1) {
-        return es_regular_patch(step, first, scratch);
+        return es_dsp_patch(step, first, scratch);
     }
     if (ES_HAS_PAIRS && width == 2) {
         es_dsp_pair(step, first, scratch);

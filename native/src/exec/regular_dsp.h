@@ -40,7 +40,9 @@ void es_dsp_add(const es_stage *stage, const int8_t *values,
 /* Whether es_dsp_finish can do what comes after the sums. */
 bool es_dsp_finishes(const es_regular *step);
 
-/* `width` patches as above; where inputs are missing, zero points. */
+/* As es_regular_patch. */
+const int8_t *es_dsp_patch(const es_regular *step, uint32_t column, int8_t *to);
+/* Four patches as above; where inputs are missing, zero points. */
 void es_dsp_widen(const es_regular *step, uint32_t first, uint32_t *to);
 /* Two patches as [K'] x0 + x1 * 2^23. */
 void es_dsp_pair(const es_regular *step, uint32_t first, int32_t *to);

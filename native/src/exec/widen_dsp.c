@@ -5,6 +5,30 @@
 
 enum { STEP = 2 * ES_TILE_COLUMNS }; /* words from group to group */
 
+/* Where the patch of a column starts. */
+typedef struct corner {
+    uint32_t y, x;
+} corner;
+
+static corner corner_of(const es_geometry *g, uint32_t column)
+{
+    corner at = {column / g->out_w * g->stride_h - g->pad_top,
+                 column % g->out_w * g->stride_w - g->pad_left};
+    return at;
+}
+
+/* Where the inputs of a tap stand; NULL: outside. */
+static inline const int8_t *tap_at(const es_regular *step, uint32_t y,
+                                   uint32_t x)
+{
+    const es_geometry *g = step->geometry;
+    if (y >= g->in_h || x >= g->in_w) {
+        return NULL;
+    }
+    int32_t at = (int32_t)(y * g->in_w + x);
+    return step->input.base + es_nwc_column_at(&step->input.map, at);
+}
+
 /* Four inputs a word. Returns the place after the last. */
 static uint32_t *widen(uint32_t *to, const int8_t *from, uint32_t groups)
 {
@@ -33,7 +57,7 @@ static uint32_t *fill(uint32_t *to, int8_t zero_point, uint32_t groups)
 }
 
 /* One row of a patch: kernel_w taps from column x of row y on. */
-static uint32_t *widen_row(const es_regular *step, int32_t y, int32_t x,
+static uint32_t *widen_row(const es_regular *step, uint32_t y, uint32_t x,
                            uint32_t *to)
 {
     const es_geometry *g = step->geometry;
@@ -41,11 +65,11 @@ static uint32_t *widen_row(const es_regular *step, int32_t y, int32_t x,
     uint32_t groups = g->in_c / 4U;
     bool dense = g->dilation_w == 1 && map->place->pitch == g->in_c &&
                  !map->ring_columns;
-    if ((uint32_t)y >= g->in_h) {
+    if (y >= g->in_h) {
         return fill(to, map->place->zero_point, groups * g->kernel_w);
     }
     for (uint32_t kx = 0; kx < g->kernel_w;) {
-        uint32_t at = (uint32_t)x + kx * g->dilation_w, taps = 1;
+        uint32_t at = x + kx * g->dilation_w, taps = 1;
         if (at >= g->in_w) {
             to = fill(to, map->place->zero_point, groups);
         } else {
@@ -53,7 +77,7 @@ static uint32_t *widen_row(const es_regular *step, int32_t y, int32_t x,
                 uint32_t rest = g->in_w - at;
                 taps = g->kernel_w - kx < rest ? g->kernel_w - kx : rest;
             }
-            int32_t column = (int32_t)((uint32_t)y * g->in_w + at);
+            int32_t column = (int32_t)(y * g->in_w + at);
             to = widen(to, step->input.base + es_nwc_column_at(map, column),
                        groups * taps);
         }
@@ -81,11 +105,33 @@ static void widen_column(const es_regular *step, uint32_t column, uint32_t *to,
         widen_bytes(es_regular_patch(step, column, bytes), step->patch, to);
         return;
     }
-    int32_t y = (int32_t)(column / g->out_w * g->stride_h) - g->pad_top;
-    int32_t x = (int32_t)(column % g->out_w * g->stride_w) - g->pad_left;
-    for (uint32_t ky = 0; ky < g->kernel_h; ky++, y += g->dilation_h) {
-        to = widen_row(step, y, x, to);
+    corner at = corner_of(g, column);
+    for (uint32_t ky = 0; ky < g->kernel_h; ky++, at.y += g->dilation_h) {
+        to = widen_row(step, at.y, at.x, to);
     }
+}
+
+const int8_t *es_dsp_patch(const es_regular *step, uint32_t column, int8_t *to)
+{
+    const es_geometry *g = step->geometry;
+    if (step->in_place || g->dilation_w == 1) { /* taps side by side */
+        return es_regular_patch(step, column, to);
+    }
+    corner at = corner_of(g, column);
+    uint32_t bytes = g->in_c;
+    int8_t *tap = to;
+    for (uint32_t ky = 0; ky < g->kernel_h; ky++, at.y += g->dilation_h) {
+        uint32_t x = at.x, end = x + g->kernel_w * g->dilation_w;
+        for (; x != end; x += g->dilation_w, tap += bytes) {
+            const int8_t *from = tap_at(step, at.y, x);
+            if (from) {
+                es_copy_bytes(tap, from, bytes);
+            } else {
+                memset(tap, step->input.map.place->zero_point, bytes);
+            }
+        }
+    }
+    return to;
 }
 
 void es_dsp_widen(const es_regular *step, uint32_t first, uint32_t *to)
@@ -99,30 +145,6 @@ void es_dsp_widen(const es_regular *step, uint32_t first, uint32_t *to)
 }
 
 /* ---- two columns in a word ---- */
-
-/* Where the patch of a column starts. */
-typedef struct corner {
-    uint32_t y, x;
-} corner;
-
-static corner corner_of(const es_geometry *g, uint32_t column)
-{
-    corner at = {column / g->out_w * g->stride_h - g->pad_top,
-                 column % g->out_w * g->stride_w - g->pad_left};
-    return at;
-}
-
-/* Where the inputs of a tap stand; NULL: outside. */
-static inline const int8_t *tap_at(const es_regular *step, uint32_t y,
-                                   uint32_t x)
-{
-    const es_geometry *g = step->geometry;
-    if (y >= g->in_h || x >= g->in_w) {
-        return NULL;
-    }
-    int32_t at = (int32_t)(y * g->in_w + x);
-    return step->input.base + es_nwc_column_at(&step->input.map, at);
-}
 
 #define PAIR(word)                                                             \
     "ldrsb " word ", [%[a]], #1\n\tldrsb %[x], [%[b]], #1\n\t"                 \

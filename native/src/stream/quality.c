@@ -31,6 +31,9 @@ static void measure_missing(const es_quality *q, es_quality_state *s,
     }
     at = es_modulo(now, q->missing_window);
     bit = (uint8_t)(1u << at % 8);
+    if (!missing && !(s->lost[at / 8] & bit)) {
+        return; /* as many are missing as before */
+    }
     s->lost_count =
         (uint16_t)(s->lost_count - ((s->lost[at / 8] & bit) != 0) + missing);
     s->lost[at / 8] =
