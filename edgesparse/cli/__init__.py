@@ -18,6 +18,7 @@ from edgesparse.cli import (
     deploy,
     device,
     doctor,
+    export,
     inspect,
     profile,
     run,
@@ -89,6 +90,7 @@ app.command("profile")(profile.profile)
 app.command("stream")(stream.stream)
 app.command("deploy")(deploy.deploy)
 app.command("verify")(verify.verify)
+app.command("export")(export.export)
 app.command("score")(score.score)
 app.command("doctor")(doctor.doctor)
 app.add_typer(device.device, name="device")
