@@ -12,6 +12,7 @@ from size_of_image import ROOT, command, configured, measure
 from edgesparse.export import export_plan
 from edgesparse.plan.plan import Plan
 
+
 def part_of(member: str) -> str:
     """What an object of the linker's map belongs to: x/libedgesparse.a(check_file.c.obj)."""
     if "libedgesparse.a" not in member:
