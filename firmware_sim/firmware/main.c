@@ -3,7 +3,8 @@
 #include "firmware.h"
 
 enum { BUFFER = 1024, RESULTS = 1024, FAILURES = 3 };
-#define QUIET (int32_t)(ES_TICKS / 10)
+/* Not less: a host that is busy stops in the middle of a frame. */
+#define QUIET (int32_t)(ES_TICKS / 2)
 
 static es_store store;
 static es_link link;

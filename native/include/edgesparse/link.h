@@ -162,7 +162,7 @@ ES_MUST_CHECK es_status es_link_init(es_link *link,
 /* Take one byte from the line. Replies leave before it returns. */
 void es_link_feed(es_link *link, uint8_t byte);
 
-/* The line has been quiet for long (100 ms): drop what is half received. Not
+/* The line has been quiet for long (0.5 s): drop what is half received. Not
  * needed, but a client that comes after one that died is heard sooner. */
 void es_link_idle(es_link *link);
 
