@@ -1,9 +1,8 @@
 /* Sums of a Mac with SMLAD: two products an instruction.
  *
  * A word of four int8 becomes the pairs (0, 2) and (1, 3), weights and inputs
- * alike, so nothing is shuffled. Each expanded word serves two rows or two
- * columns, the most that the registers hold the sums of. Sums fit int32 in any
- * order (I-43). */
+ * alike, so nothing is shuffled. A word of inputs serves four rows. Sums fit
+ * int32 in any order (I-43). */
 #include "exec/dsp.h"
 #include "exec/regular_dsp.h"
 
@@ -12,61 +11,13 @@
 
 /* ---- dense rows ---- */
 
-/* The loops below take all 14 registers there are; compilers, left to
- * themselves, keep pointers in memory: 1.7 instructions a product, here 1.3. */
+/* The loop below takes all 14 registers there are; compilers, left to
+ * themselves, keep pointers in memory. */
 
 /* The counter of turns shares a register, and waits on the stack meanwhile. */
 #define TURNS(body)                                                            \
     "1:\n\tpush {%[xo]}\n\t" body                                              \
     "pop {%[xo]}\n\tsubs %[xo], %[xo], #1\n\tbne 1b\n\t"
-
-/* Two rows and two patches: 20 instructions for 16 products. */
-#define TWO_BY_TWO_WORDS                                                       \
-    "ldr %[wo], [%[w0]], #4\n\tldr %[vo], [%[w1]], #4\n\t"                     \
-    "sxtb16 %[we], %[wo]\n\tsxtb16 %[wo], %[wo], ror #8\n\t"                   \
-    "sxtb16 %[ve], %[vo]\n\tsxtb16 %[vo], %[vo], ror #8\n\t"                   \
-    "ldr %[xo], [%[x0]], #4\n\t"                                               \
-    "sxtb16 %[xe], %[xo]\n\tsxtb16 %[xo], %[xo], ror #8\n\t"                   \
-    "smlad %[a], %[we], %[xe], %[a]\n\tsmlad %[b], %[ve], %[xe], %[b]\n\t"     \
-    "smlad %[a], %[wo], %[xo], %[a]\n\tsmlad %[b], %[vo], %[xo], %[b]\n\t"     \
-    "ldr %[xo], [%[x1]], #4\n\t"                                               \
-    "sxtb16 %[xe], %[xo]\n\tsxtb16 %[xo], %[xo], ror #8\n\t"                   \
-    "smlad %[c], %[we], %[xe], %[c]\n\tsmlad %[d], %[ve], %[xe], %[d]\n\t"     \
-    "smlad %[c], %[wo], %[xo], %[c]\n\tsmlad %[d], %[vo], %[xo], %[d]\n\t"
-
-#define TWO_BY_TWO(repeat)                                                     \
-    __asm volatile(                                                            \
-        repeat                                                                 \
-        : [a] "+&r"(a), [b] "+&r"(b), [c] "+&r"(c), [d] "+&r"(d),              \
-          [w0] "+&r"(w0), [w1] "+&r"(w1), [x0] "+&r"(x0), [x1] "+&r"(x1),      \
-          [we] "=&r"(we), [wo] "=&r"(wo), [ve] "=&r"(ve), [vo] "=&r"(vo),      \
-          [xe] "=&r"(xe), [xo] "+&r"(turns)                                    \
-        :                                                                      \
-        : "memory", "cc")
-
-/* Two rows of n weights, two patches. */
-static void two_by_two(const int8_t *w0, const int8_t *w1, const int8_t *x0,
-                       const int8_t *x1, uint32_t n, int32_t *left,
-                       int32_t *right)
-{
-    int32_t a = left[0], b = left[1], c = right[0], d = right[1];
-    uint32_t we, wo, ve, vo, xe, turns = n / 16;
-    if (turns > 0) {
-        TWO_BY_TWO(TURNS(TWO_BY_TWO_WORDS TWO_BY_TWO_WORDS TWO_BY_TWO_WORDS
-                             TWO_BY_TWO_WORDS));
-    }
-    turns = n / 4 % 4;
-    if (turns > 0) {
-        TWO_BY_TWO(TURNS(TWO_BY_TWO_WORDS));
-    }
-    for (uint32_t i = 0; i < n % 4; i++) {
-        a += w0[i] * x0[i];
-        b += w1[i] * x0[i];
-        c += w0[i] * x1[i];
-        d += w1[i] * x1[i];
-    }
-    left[0] = a, left[1] = b, right[0] = c, right[1] = d;
-}
 
 /* Four rows and one patch: 23 instructions for 16 products. */
 #define ONE_ROW(w, sum)                                                        \
@@ -139,18 +90,6 @@ void es_dsp_one_column(const int8_t *w, uint32_t rows, uint32_t cols,
     }
 }
 
-ALONE void two_columns(const int8_t *w, uint32_t rows, uint32_t cols,
-                       const int8_t *const *x, int32_t *left, int32_t *right)
-{
-    for (; rows >= 2; rows -= 2, w += 2 * cols, left += 2, right += 2) {
-        two_by_two(w, w + cols, x[0], x[1], cols, left, right);
-    }
-    if (rows) {
-        *left = one_by_one(w, x[0], cols, *left);
-        *right = one_by_one(w, x[1], cols, *right);
-    }
-}
-
 /* ---- depthwise rows: taps stand a pitch apart ---- */
 
 ALONE void taps_of_four(const es_dot_job *job, uint32_t r, const int8_t *w,
@@ -217,12 +156,7 @@ bool es_dot_rows__dsp(const es_dot_job *job, uint32_t r, uint32_t rows,
         }
         return job->group_channels == 1;
     }
-    uint32_t p = 0;
-    for (; p + 2 <= tile->columns; p += 2) {
-        two_columns(w, rows, cols, job->x + p, &tile->value[p][r],
-                    &tile->value[p + 1][r]);
-    }
-    if (p < tile->columns) {
+    for (uint32_t p = 0; p < tile->columns; p++) {
         es_dsp_one_column(w, rows, cols, job->x[p], &tile->value[p][r]);
     }
     return true;
