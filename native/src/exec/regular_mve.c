@@ -1,6 +1,7 @@
 /* A whole Mac step with Helium: patches, sums, scaling and addition. */
 #include "exec/kernels.h"
 #include "exec/mve_mac.h"
+#include "es_assert.h"
 
 enum { MOST_TAPS = 64, MOST_ADDED = 256, MOST_PADDED = 1024 };
 
@@ -347,6 +348,7 @@ static bool full(run *at, const es_mve_mac *mac, const es_mve_scale *by,
         count = rest < most ? rest : most;
         for (uint32_t p = 0; p < count; p++, next_column(at)) {
             x[p] = patch(at, to_gather.at + p * to_gather.stride);
+            ES_ASSERT(((uintptr_t)x[p] & at->bits) == 0); /* QEMU is lenient */
             out[p] = at->out;
             to[p] = sum ? before + p * mac->rows : out[p];
         }
