@@ -18,6 +18,7 @@ from edgesparse.graph.ir import Graph
 from edgesparse.mapping.assemble import assemble
 from edgesparse.mapping.lower import lower
 from edgesparse.ops import AvgPool
+from edgesparse.plan import model as pm
 from edgesparse.plan.plan import Plan
 from edgesparse.plan.stream_model import Stream, StreamMode
 from edgesparse.plan.write import write_plan
@@ -244,3 +245,33 @@ def test_options_of_windows_are_named_where_there_are_none() -> None:
     notes = streamed(graph, StreamOptions(4, phases=False, compact=True)).notes
     assert [note.split()[0] for note in notes] == ["phases", "compact"]
     assert not streamed(graph, StreamOptions(4)).notes
+
+
+# ---- what a target with kernels gets -----------------------------------------------------------
+
+
+def ecg_steps(target: str) -> tuple[pm.PlanModel, list[pm.Step]]:
+    options = es.Options(stream=StreamOptions(hop=16, frontend="ecg360", beats=True))
+    model = convert_model(ECG, target, options).plan.model
+    return model, [s for s in model.steps if isinstance(s.source, pm.Mac)]
+
+
+def test_a_residual_lives_in_the_ring_of_the_next_layer() -> None:
+    """The six blocks need no step that copies their input: it is written to the ring, and their Add
+    reads the ring's newest columns."""
+    model, macs = ecg_steps("cortex-m4")
+    assert len(model.steps) == len(macs) + 1  # the input's
+    operands = [
+        model.tensors[body.operand].place
+        for step in macs for body in step.branches[0].stages if isinstance(body, pm.Add)]
+    assert len(operands) == 6
+    assert {(p.ring_role, p.ring_lag, p.columns) for p in operands} == {(pm.RingRole.VIEW, 0, 2)}
+
+
+def test_a_target_that_widens_inputs_gets_scratch_for_it() -> None:
+    """4x1 blocks of two and more columns: a word an input. The first layer, dense, eight columns of
+    one channel: four patches of seven inputs as int16, rounded up to eight, and one as int8."""
+    _, wide = ecg_steps("cortex-m4")
+    _, narrow = ecg_steps("host")
+    assert [s.scratch_bytes for s in wide[:3]] == [2 * 4 * 8 + 8, 4 * 80, 4 * 160]
+    assert [s.scratch_bytes for s in narrow[:3]] == [4 * 7, 4 * 80, 2 * 160]
