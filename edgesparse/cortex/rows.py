@@ -125,7 +125,7 @@ def rows_work(rows: Rows, sweep: Sweep) -> Work:
     return work
 
 
-def grouped_work(rows: Rows, groups: int, taps: int, sweep: Sweep) -> Work:
+def grouped_work(rows: Rows, taps: int, sweep: Sweep) -> Work:
     """The same with convolution groups; taps: of the kernel."""
     work: Work = Counter()
     if rows.cols == taps and rows.name == "dense":

@@ -138,23 +138,30 @@ def _tiles_work(s: _Step) -> Work:
             work["finished tiles"] += calls_of(sweep) * _tiles(s.channels)
         else:
             for branch in plain:
-                work += _emitted(s, branch, sweep)
+                work += _emitted(branch, sweep)
     for branch in branches:
         if branch in plain:
             continue
         found = pass_of(branch, s.columns, s.place(branch.output).columns)
         if _takes_input(s, branch):
-            kind = KINDS[type(branch.stages[0])]
-            for size, times in found.sweep.items():
-                at_once = "four" if size == TILE else "few"
-                work[f"{kind} {at_once} columns"] += size * times
-                work[f"{kind} {at_once} calls"] += times
-                work[f"{kind} {at_once} values"] += size * times * branch.channels
-                work[f"{kind} {at_once} sums"] += times * branch.channels
-            work += _levels_work(s, branch, Counter(), found.levels)
-            continue
-        work += _source_work(s, found.sweep, branch.channels)
-        work += _levels_work(s, branch, found.sweep, found.levels)
+            work += _input_work(branch, found.sweep)
+            work += _levels_work(branch, Counter(), found.levels)
+        else:
+            work += _source_work(s, found.sweep, branch.channels)
+            work += _levels_work(branch, found.sweep, found.levels)
+    return work
+
+
+def _input_work(branch: pm.Branch, sweep: Sweep) -> Work:
+    """Columns of the input that go into a pool as they stand."""
+    kind = KINDS[type(branch.stages[0])]
+    work: Work = Counter()
+    for size, times in sweep.items():
+        at_once = "four" if size == TILE else "few"
+        work[f"{kind} {at_once} columns"] += size * times
+        work[f"{kind} {at_once} calls"] += times
+        work[f"{kind} {at_once} values"] += size * times * branch.channels
+        work[f"{kind} {at_once} sums"] += times * branch.channels
     return work
 
 
@@ -209,7 +216,7 @@ def _rows_of_mac(mac: pm.Mac, sweep: Sweep) -> Work:
         rows = rows_of(group, mac.weights.cols)
         work["row groups"] += calls_of(sweep)
         work += (rows_work(rows, sweep) if g.groups == 1 else
-                 grouped_work(rows, g.groups, g.kernel_h * g.kernel_w, sweep))
+                 grouped_work(rows, g.kernel_h * g.kernel_w, sweep))
     return work
 
 
@@ -262,17 +269,15 @@ def _finishes(s: _Step) -> bool:
             and s.place(branch.output).layout is pm.Layout.NWC)
 
 
-def _emitted(s: _Step, branch: pm.Branch, sweep: Sweep) -> Work:
+def _emitted(branch: pm.Branch, sweep: Sweep) -> Work:
     """Stages of a branch without levels, and the store."""
-    work = _stages_work(s, branch.stages, branch.channels, sweep)
+    work = _stages_work(branch.stages, branch.channels, sweep)
     work["stored values"] += columns_of(sweep) * branch.channels
     work["stored tiles"] += calls_of(sweep) * _tiles(branch.channels)
     return work
 
 
-def _stages_work(
-    s: _Step, stages: tuple[pm.StageBody, ...], channels: int, sweep: Sweep
-) -> Work:
+def _stages_work(stages: tuple[pm.StageBody, ...], channels: int, sweep: Sweep) -> Work:
     """Elementwise stages on tiles."""
     work: Work = Counter()
     tiles, values = calls_of(sweep) * _tiles(channels), columns_of(sweep) * channels
@@ -285,15 +290,13 @@ def _stages_work(
     return work
 
 
-def _levels_work(
-    s: _Step, branch: pm.Branch, sweep: Sweep, levels: tuple[Level, ...]
-) -> Work:
+def _levels_work(branch: pm.Branch, sweep: Sweep, levels: tuple[Level, ...]) -> Work:
     """Stages before, between and after the levels of a branch, the levels, and the store."""
     work: Work = Counter()
     begin = 0
     for level in levels:
         stage = branch.stages[level.stage]
-        work += _stages_work(s, branch.stages[begin : level.stage], branch.channels, sweep)
+        work += _stages_work(branch.stages[begin : level.stage], branch.channels, sweep)
         kind = KINDS[type(stage)]
         if sweep:  # otherwise the input was added as it stands
             work[f"{kind} taps"] += level.taps * branch.channels
@@ -302,7 +305,7 @@ def _levels_work(
         work[f"{kind} values"] += level.columns * branch.channels
         work["running values"] += level.pushes * branch.channels
         begin, sweep = level.stage + 1, {1: level.columns}
-    work += _stages_work(s, branch.stages[begin:], branch.channels, sweep)
+    work += _stages_work(branch.stages[begin:], branch.channels, sweep)
     work["stored values"] += columns_of(sweep) * branch.channels
     work["stored tiles"] += calls_of(sweep) * _tiles(branch.channels)
     return work
