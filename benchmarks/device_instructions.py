@@ -33,8 +33,10 @@ from edgesparse.streaming.plan import StreamOptions
 ROOT = Path(__file__).resolve().parent.parent
 SIM = ROOT / "firmware_sim"
 ECG = ROOT / "edgesparse" / "demo" / "ecg_c48_4x1_75.tflite"
-HOP = 16
-"""Samples at 360 Hz: 44 ms, and half as many columns at 180 Hz."""
+HOPS = {"ecg": 16, "ecg-32": 32}
+"""Samples at 360 Hz, two for each of the plan's columns: 44 ms and 89 ms."""
+WINDOW = "ecg-window"
+"""The same net over all 1440 columns again, 8 s at 180 Hz: what a hop saves."""
 RUNS = 2
 
 MODELS = {
@@ -42,6 +44,8 @@ MODELS = {
     "kws": "models/mlperf/mlperf_kws_dscnn_int8",
     "ic": "models/mlperf/mlperf_ic_resnet8_int8",
 }
+
+NAMES = (*MODELS, *HOPS, WINDOW)
 
 
 @dataclass(frozen=True)
@@ -190,14 +194,16 @@ def target_of(cpu: str) -> str:
     return "cortex-m55" if cpu == "cortex-m55" else "cortex-m4"
 
 
-def stream_plan(cpu: str) -> Plan:
-    options = StreamOptions(hop=HOP // 2, frontend="ecg360", beats=True)
+def stream_plan(cpu: str, hop: int = HOPS["ecg"]) -> Plan:
+    """hop: samples at 360 Hz, two for each of the plan's columns."""
+    options = StreamOptions(hop=hop // 2, frontend="ecg360", beats=True)
     return convert_model(ECG, target_of(cpu), Options(stream=options)).plan
 
 
-def stream_hop(cpu: str, *, functions: bool = False) -> Counted:
+def stream_hop(cpu: str, hop: int = HOPS["ecg"], *, functions: bool = False) -> Counted:
     """The second half of the pushes of one hop: the stream is full by then."""
-    found = count(cpu, stream_plan(cpu), samples().tobytes(), chunk=HOP, functions=functions)
+    plan = stream_plan(cpu, hop)
+    found = count(cpu, plan, samples().tobytes(), chunk=hop, functions=functions)
     return Counted(found.regions[len(found.regions) // 2:], found.functions, found.outputs)
 
 
@@ -211,18 +217,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--data-root", type=Path, default=ROOT.parent / "shared")
     parser.add_argument("--cpu", choices=BOARDS, action="append", help="default: M4 and M55")
-    parser.add_argument("--model", choices=[*MODELS, "ecg"], action="append", help="default: all")
+    parser.add_argument("--model", choices=NAMES, action="append", help="default: all")
     parser.add_argument("--functions", action="store_true", help="where they go, to stderr")
     parser.add_argument("--json", action="store_true", help="a line for each model and core")
     args = parser.parse_args()
     rows = []
-    for name in args.model or [*MODELS, "ecg"]:
+    for name in args.model or NAMES:
         for cpu in args.cpu or ("cortex-m4", "cortex-m55"):
-            if name == "ecg":
-                found = stream_hop(cpu, functions=args.functions)
+            if name in HOPS:
+                found = stream_hop(cpu, HOPS[name], functions=args.functions)
             else:
-                plan = convert_model(
-                    args.data_root / f"{MODELS[name]}.tflite", target_of(cpu)).plan
+                model = ECG if name == WINDOW else args.data_root / f"{MODELS[name]}.tflite"
+                plan = convert_model(model, target_of(cpu)).plan
                 found = checked(cpu, plan, functions=args.functions)
             rows.append((name, cpu, found.regions[-1], max(found.regions)))
             if args.functions:
