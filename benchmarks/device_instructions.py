@@ -17,7 +17,7 @@ import struct
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -34,7 +34,7 @@ ROOT = Path(__file__).resolve().parent.parent
 SIM = ROOT / "firmware_sim"
 ECG = ROOT / "edgesparse" / "demo" / "ecg_c48_4x1_75.tflite"
 HOP = 16
-"""Samples at 360 Hz: 44 ms."""
+"""Samples at 360 Hz: 44 ms, and half as many columns at 180 Hz."""
 RUNS = 2
 
 MODELS = {
@@ -62,11 +62,13 @@ BOARDS = {
 
 @dataclass(frozen=True)
 class Counted:
-    """regions: instructions of each run or push; functions: those of the last one, by name."""
+    """regions: instructions of each run or push; functions: those of the last one, by name; steps:
+    of each step without the call, if asked for."""
 
     regions: tuple[int, ...]
     functions: dict[str, int]
     outputs: str
+    steps: tuple[int, ...] = ()
 
 
 def command(*arguments: str | Path) -> str:
@@ -96,10 +98,13 @@ def firmware(cpu: str) -> Path:
     return folder / "firmware_sim" / "measure"
 
 
-def blob(plan: Plan, given: bytes, chunk: int) -> bytes:
+def blob(plan: Plan, given: bytes, chunk: int, steps: bool = False) -> bytes:
     """As firmware_sim/count/measure.c reads it."""
     padding = bytes(-len(plan.data) % 16)
-    return struct.pack("<4I", len(plan.data), len(given), chunk, RUNS) + plan.data + padding + given
+    number = len(plan.model.steps) if steps else 0
+    runs = 1 if steps else RUNS
+    head = struct.pack("<8I", len(plan.data), len(given), chunk, runs, number, 0, 0, 0)
+    return head + plan.data + padding + given
 
 
 def count(
@@ -107,10 +112,23 @@ def count(
 ) -> Counted:
     """Instructions of two runs on the same int8 inputs; with a chunk, of every push of so many of
     the given int16 samples."""
+    return measured(cpu, blob(plan, given, chunk), functions)
+
+
+def count_steps(cpu: str, plan: Plan, given: bytes, chunk: int = 0) -> Counted:
+    """Of one run, or of every push, and then of each step by itself."""
+    found = measured(cpu, blob(plan, given, chunk, steps=True))
+    runs = len(found.regions) - 1 - len(plan.model.steps)
+    call, *alone = found.regions[runs:]
+    return replace(found, regions=found.regions[:runs], steps=tuple(n - call for n in alone))
+
+
+def measured(cpu: str, given: bytes, functions: bool = False) -> Counted:
+    """What firmware_sim/count/measure.c makes of a blob."""
     board = BOARDS[cpu]
     with tempfile.TemporaryDirectory() as folder:
         data, out = Path(folder) / "blob", Path(folder) / "counts"
-        data.write_bytes(blob(plan, given, chunk))
+        data.write_bytes(given)
         printed = command(
             "qemu-system-arm", "-M", board.machine, "-display", "none", "-monitor", "none",
             "-serial", "none", "-semihosting-config", "enable=on,target=native",
@@ -141,15 +159,21 @@ def inputs_of(plan: Plan) -> list[Array]:
     return [rng.integers(-128, 128, io.shape, np.int8) for io in plan.inputs]
 
 
-def checked(cpu: str, plan: Plan, *, functions: bool = False) -> Counted:
-    """Two runs; SystemExit when their outputs are not those of the portable core here."""
-    given = inputs_of(plan)
-    found = count(cpu, plan, b"".join(x.tobytes() for x in given), functions=functions)
-    if len(set(found.regions)) != 1:
+def checked(cpu: str, plan: Plan, *, functions: bool = False, steps: bool = False) -> Counted:
+    """Two runs, or one and its steps; SystemExit when their outputs are not those of the portable
+    core here."""
+    inputs = inputs_of(plan)
+    given = b"".join(x.tobytes() for x in inputs)
+    found = (count_steps(cpu, plan, given) if steps else
+             count(cpu, plan, given, functions=functions))
+    if len(set(found.regions)) != 1 and not plan.model.state_bytes:
         raise SystemExit(f"{cpu}: equal runs, but {found.regions} instructions")
     session = Session(plan)
-    session.run(given[0] if len(given) == 1 else given)
-    if found.outputs != fnv(RUNS * b"".join(y.tobytes() for y in session.native.outputs)):
+    outputs = []
+    for _ in found.regions:
+        session.run(inputs[0] if len(inputs) == 1 else inputs)
+        outputs += [y.tobytes() for y in session.native.outputs]
+    if found.outputs != fnv(b"".join(outputs)):
         raise SystemExit(f"{cpu}: the outputs differ from those of the portable core")
     return found
 
@@ -167,7 +191,7 @@ def target_of(cpu: str) -> str:
 
 
 def stream_plan(cpu: str) -> Plan:
-    options = StreamOptions(hop=HOP, frontend="ecg360", beats=True)
+    options = StreamOptions(hop=HOP // 2, frontend="ecg360", beats=True)
     return convert_model(ECG, target_of(cpu), Options(stream=options)).plan
 
 

@@ -53,6 +53,8 @@ class Options:
     stream       make a plan that samples are pushed into, not one that is given windows
     npu_fusion   "full", or "none": each operator is a kernel of its own, for comparison
     npu          how the program of a target with an NPU is made
+    encodings    names of those that weights may have, such as "dense" and "bsr 1x4", where there is
+                 no NPU, and bytes decide; empty: as the target has it
     """
 
     calibration: Mapping[str, Array] | None = None
@@ -62,6 +64,7 @@ class Options:
     stream: StreamOptions | None = None
     npu_fusion: str = "full"
     npu: NpuOptions | None = None
+    encodings: tuple[str, ...] = ()
     dump_after: Collection[str] = ()
     dump: Callable[[str, str], None] | None = None
 
@@ -145,6 +148,8 @@ def _zero_rates(plan: Plan, imported: Graph, options: Options) -> Mapping[int, f
 def _weights(machine: Target, options: Options) -> WeightPolicy:
     resident = machine.npu is not None and wants_resident(
         options.npu or NpuOptions(), machine.npu)
+    if options.encodings:
+        machine = replace(machine, encodings=options.encodings, instructions=None)
     return policy_of(machine, resident)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -51,6 +52,18 @@ class NpuConfig:
 
 
 @dataclass(frozen=True)
+class InstructionCosts:
+    """What a core takes for work, section [instructions] of a target.
+
+    kernels  that take whole steps: "dsp" or "mve"
+    each     kind of work (edgesparse/cortex/work.py) -> QEMU instructions of one; others take none
+    """
+
+    kernels: str
+    each: Mapping[str, float]
+
+
+@dataclass(frozen=True)
 class Target:
     """A machine, read from targets/<name>.toml.
 
@@ -60,6 +73,9 @@ class Target:
     npu          its emulated NPU, section [npu]; None: it has none
     encodings    of weights, those that have kernels there; empty: any
     widens       its kernels widen inputs to int16 before they multiply, and want scratch for that
+    instructions what a Cortex-M core takes; None: nobody foretells it
+    cycles_per_instruction
+                 an assumption that makes milliseconds of instructions, said wherever it is used
     """
 
     name: str
@@ -70,6 +86,8 @@ class Target:
     npu: NpuConfig | None = None
     encodings: tuple[str, ...] = ()
     widens: bool = False
+    instructions: InstructionCosts | None = None
+    cycles_per_instruction: float = 0.0
 
 
 @cache
@@ -85,8 +103,10 @@ def load_target(name: str) -> Target:
         raise BadInput(f"target {name!r} is not known; there are {', '.join(target_names())}")
     text = (files("edgesparse") / "targets" / f"{name}.toml").read_text(encoding="utf-8")
     values = tomllib.loads(text)
-    npu = values.pop("npu", None)
+    npu, each = values.pop("npu", None), values.pop("instructions", None)
+    kernels = values.pop("kernels", "")
     encodings = tuple(values.pop("encodings", ()))
+    costs = InstructionCosts(kernels, each or {}) if kernels else None
     return Target(
         name=name, npu=NpuConfig(id=values["config"], **npu) if npu else None,
-        encodings=encodings, **values)
+        encodings=encodings, instructions=costs, **values)

@@ -12,6 +12,7 @@ from command_line import ECG, Ran
 from edgesparse.errors import BadInput
 from edgesparse.profiling.bound import bound_of
 from edgesparse.profiling.budget import Budget, judge, parse_budget
+from edgesparse.profiling.predicted import predict
 from profiled import ECG as STREAM
 from profiled import plan_for
 
@@ -104,12 +105,12 @@ def test_a_met_budget_says_what_is_not_in_it(tmp_path: Path, data_root: Path) ->
     assert "not in the bound, on the CPU: Identity" in ran.out
 
 
-@pytest.mark.parametrize("target", ["host", "cortex-m4", "cortex-m55"])
-def test_targets_without_a_bound_are_refused(target: str, tmp_path: Path) -> None:
-    ran = Ran("convert", ECG, "-o", tmp_path / "x.esp", "--target", target, "--budget",
+def test_the_host_has_neither_bound_nor_prediction(tmp_path: Path) -> None:
+    ran = Ran("convert", ECG, "-o", tmp_path / "x.esp", "--target", "host", "--budget",
               "20ms@64MHz")
     assert ran.code == 2
-    assert f"no bound of cycles for target {target}; with one are esn-lab, esn-m" in ran.err
+    assert "nothing is known of the time that target host takes" in ran.err
+    assert "esn-lab, esn-m, esn-s, a prediction of instructions cortex-m4, cortex-m55" in ran.err
     assert not (tmp_path / "x.esp").exists()
 
 
@@ -120,3 +121,72 @@ def test_inspect_shows_the_bound(tmp_path: Path) -> None:
     assert f"at most {cycles:,} emulated cycles a hop" in Ran("inspect", tmp_path / "x.esp").out
     told = Ran("inspect", tmp_path / "x.esp", "--json").json["npu"]
     assert (told["bound_emulated_cycles"], told["no_bound"]) == (cycles, None)
+
+
+# ---- Cortex-M: predicted instructions
+
+
+def on_core(path: Path, *more: object) -> Ran:
+    return Ran("convert", ECG, "-o", path, "--stream", HOP, "--budget", *more)
+
+
+def test_a_core_is_held_to_predicted_instructions(tmp_path: Path) -> None:
+    path = tmp_path / "x.esp"
+    ran = on_core(path, "44ms@64MHz", "--target", "cortex-m4")
+    assert ran.code == 0
+    amount = predict(es.Plan.load(path), "cortex-m4").instructions
+    milliseconds = 1.3 * amount / 64e3
+    assert (f"budget predicted are {amount:,} QEMU instructions a hop, {milliseconds:.4g} ms at "
+            "64 MHz and 1.3 cycles an instruction (assumed); the budget 44ms@64MHz is 2,166,153: "
+            "met") in ran.out
+    told = on_core(path, f"instructions={amount}", "--target", "cortex-m4", "--json").json
+    assert told["budget"]["met"] is True
+    assert told["budget"]["predicted_instructions"] == amount
+    assert told["budget"]["assumed_cycles_per_instruction"] == 1.3
+    assert told["budget"]["costly"][0]["instructions"] < amount
+
+
+def test_a_missed_budget_on_a_core_writes_nothing_and_names_ways(tmp_path: Path) -> None:
+    path = tmp_path / "x.esp"
+    ran = Ran("convert", DENSE, "-o", path, "--stream", HOP, "--budget",
+              "instructions=20000@cortex-m4")
+    assert ran.code == 1
+    assert not path.exists()
+    assert "budget missed, no plan was written: predicted are" in ran.err
+    for words in ("costs most", "block1_1 +1", "90 % of weights zero in", "missed",
+                  "none of these meets it"):
+        assert words in ran.out
+    told = Ran("convert", DENSE, "-o", path, "--stream", HOP, "--budget",
+               "instructions=20000@cortex-m4", "--json").json["budget"]
+    costs = [other["instructions"] for other in told["alternatives"]]
+    assert len(costs) == 3
+    assert costs == sorted(costs)
+    assert costs[0] < told["predicted_instructions"]  # zeros are worth something
+
+
+def test_cycles_of_a_core_are_made_instructions_by_the_assumption(tmp_path: Path) -> None:
+    told = on_core(tmp_path / "x.esp", "cycles=1300000@cortex-m4", "--json").json["budget"]
+    assert (told["instructions"], told["clock_hz"]) == (1_000_000, None)
+
+
+def test_a_budget_may_name_the_target_once_or_twice(tmp_path: Path) -> None:
+    path = tmp_path / "x.esp"
+    assert on_core(path, "44ms@64MHz@cortex-m55").code == 0
+    assert es.Plan.load(path).model.target == "cortex-m55"
+    assert on_core(path, "44ms@64MHz@cortex-m55", "--target", "cortex-m55").code == 0
+    ran = on_core(path, "44ms@64MHz@cortex-m55", "--target", "cortex-m4")
+    assert ran.code == 2
+    assert "--budget is for cortex-m55, --target says cortex-m4; leave one of them out" in ran.err
+    assert on_core(path, "44ms@64MHz@cortex-m5").code == 2
+
+
+@pytest.mark.parametrize(("text", "target", "words"), [
+    ("instructions=5", "esn-s", "esn-s is bounded in emulated cycles; a time or cycles=N"),
+    ("cycles=1", "cortex-m4", "less than one instruction at 1.3 cycles an instruction (assumed)"),
+    ("instructions=0", "cortex-m4", "1 or more is allowed")])
+def test_budgets_that_mean_nothing_there_are_refused(
+    text: str, target: str, words: str, tmp_path: Path
+) -> None:
+    ran = on_core(tmp_path / "x.esp", text, "--target", target)
+    assert ran.code == 2
+    assert words in ran.err

@@ -113,7 +113,7 @@ def test_resident_weights_cost_their_code_and_their_steps() -> None:
 
 
 def test_only_targets_with_an_npu_get_lanes() -> None:
-    assert policy_of(load_target("host")) is PORTABLE
+    assert policy_of(load_target("host")) == PORTABLE
     assert policy_of(load_target("cortex-m55")).bias_form is pm.BiasForm.FOLDED
     for name in ("esn-s", "esn-m", "esn-lab"):
         assert policy_of(load_target(name)).bias_form is pm.BiasForm.PLAIN

@@ -64,10 +64,11 @@ class Net:
         return self._sliding("DEPTHWISE_CONV_2D", x, data, 3, how)
 
     def dense(
-        self, x: str, rows: int, activation: str = "none", zeros: float = 0.0
+        self, x: str, rows: int, activation: str = "none", zeros: float = 0.0,
+        weights: Array | None = None,
     ) -> str:
         """FULLY_CONNECTED on [N, K], one scale for all weights as the converter writes it."""
-        data = self.weights(rows, self.shape(x)[-1], zeros=zeros)
+        data = self.weights(rows, self.shape(x)[-1], zeros=zeros) if weights is None else weights
         w, b, scale = self._parameters(x, data, None)
         options = Options("FullyConnected", {"FusedActivationFunction": ACTIVATIONS[activation]})
         shape = (self.shape(x)[0], rows)

@@ -18,6 +18,7 @@ from edgesparse.cli.console import (
     stderr,
     table,
 )
+from edgesparse.cli.core_view import core_json, show_core
 from edgesparse.cli.files import check_writable
 from edgesparse.cli.layers import io_text, layer_json, layer_table, plan_json, totals
 from edgesparse.cli.names import short_names
@@ -32,7 +33,7 @@ from edgesparse.graph.ir import Array
 from edgesparse.importers.tflite import import_tflite
 from edgesparse.npu.options import NpuOptions
 from edgesparse.passes.pipeline import CANONICAL, INT8
-from edgesparse.profiling.budget import check_target, judge, parse_budget
+from edgesparse.profiling.budget import Budget, check_target, judge, parse_budget, split_target
 from edgesparse.quantize.report import QuantReport
 from edgesparse.quantize.samples import load_calibration
 from edgesparse.target import load_target, target_names
@@ -88,9 +89,10 @@ def convert(
     ] = Options.npu_fusion,
     budget: Annotated[
         str | None,
-        typer.Option(metavar="TIME@CLOCK", help="On esn-*: such as 20ms@64MHz, or cycles=N, a run "
-                     "or a hop. Exit code 1 and no plan when the bound of emulated cycles is "
-                     "above it."),
+        typer.Option(metavar="TIME@CLOCK[@TARGET]", help="What a run or a hop may take: 20ms@64MHz"
+                     ", cycles=N, on cortex-m* also instructions=N. Exit code 1 and no plan when "
+                     "the bound of emulated cycles (esn-*) or the predicted instructions "
+                     "(cortex-m*) are above it."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
 ) -> None:
@@ -105,10 +107,7 @@ def convert(
     if output is None:
         raise BadInput("-o PLAN is missing: where shall the plan go? (--check writes nothing)")
     check_writable(output, "-o", model, *((calibrate,) if calibrate else ()))
-    load_target(target)
-    allowed = None if budget is None else parse_budget(budget)
-    if allowed is not None:
-        check_target(target)
+    target, allowed = _target_and_budget(target, budget)
     options = Options(
         calibration=calibration_of(model, calibrate), method=method, golden=golden, seed=seed,
         stream=stream_options(stream), dump_after=_passes(dump_after or []),
@@ -125,6 +124,19 @@ def convert(
         show_budget(verdict, result.plan)
     if verdict is not None and not verdict.met:
         raise typer.Exit(1)
+
+
+def _target_and_budget(target: str, text: str | None) -> tuple[str, Budget | None]:
+    """A budget may name the target, which --target may repeat. Raises BadInput."""
+    text, named = (None, "") if text is None else split_target(text)
+    if named and target not in ("host", named):
+        raise BadInput(f"--budget is for {named}, --target says {target}; leave one of them out")
+    target = named or target
+    load_target(target)
+    budget = None if text is None else parse_budget(text)
+    if budget is not None:
+        check_target(target, budget)
+    return target, budget
 
 
 def _check(model: Path, as_json: bool) -> None:
@@ -176,6 +188,7 @@ def _show(result: Conversion, model: Path, output: Path) -> None:
     show_stream(
         plan.model.stream, notes(result.notes, [node.name for node in result.graph.nodes]))
     show_npu(plan)
+    show_core(plan)
     say()
     layer_table(plan.layers)
     say()
@@ -232,6 +245,7 @@ def _json(result: Conversion, model: Path, output: Path) -> dict[str, Any]:
         "ram_ratio": result.memory.ratio,
         "stream": stream_json(result.plan.model.stream),
         "npu": npu_json(result.plan),
+        "core": core_json(result.plan),
         "npu_report": list(result.npu.report) if result.npu else [],
         "zero_rates": {result.plan.layers[step].name: rate
                        for step, rate in result.zero_rates.items()},

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from edgesparse.cli.console import emit, say, table
+from edgesparse.cli.core_view import core_json, show_core
 from edgesparse.cli.files import open_plan
 from edgesparse.cli.layers import io_text, layer_json, layer_table, plan_json
 from edgesparse.cli.names import short_names
@@ -49,6 +50,7 @@ def _show(plan: Plan, path: Path, steps: bool) -> None:
             say(f"{what} {io_text(io)}")
     show_stream(model.stream)
     show_npu(plan)
+    show_core(plan)
     say(f"self test: {'yes' if model.golden else 'none stored'}")
     say()
     if steps:
@@ -98,6 +100,7 @@ def _json(plan: Plan, path: Path) -> dict[str, Any]:
         "self_test": plan.model.golden is not None,
         "stream": stream_json(plan.model.stream),
         "npu": npu_json(plan),
+        "core": core_json(plan),
         "flash": asdict(flash_of(plan)),
         "layers": layer_json(plan.layers),
         "memory_map": [asdict(region) for region in memory_map(plan)],

@@ -9,12 +9,14 @@ from functools import partial
 
 import numpy as np
 
+from edgesparse.cortex.estimate import format_cost
 from edgesparse.errors import Unsupported
 from edgesparse.graph.ir import Array, Node, Tensor
 from edgesparse.mapping.bounds import SCALES
 from edgesparse.ops import Conv
 from edgesparse.plan import model as pm
 from edgesparse.sparsity.choose import MIN_SAVING, Decision, choose
+from edgesparse.sparsity.choose_instructions import choose_instructions
 from edgesparse.sparsity.choose_lanes import (
     Cost,
     choose_lanes,
@@ -57,6 +59,17 @@ def by_bytes(
 PORTABLE = WeightPolicy(by_bytes, pm.BiasForm.FOLDED)
 
 
+def by_instructions(
+    node: Node, stats: WeightStats, w: Array, columns: int, target: Target
+) -> Decision:
+    """The encoding that takes the fewest instructions on a Cortex-M target."""
+    if _is_grouped(node):
+        return by_bytes(node, stats, w, columns)
+    assert target.instructions is not None
+    cost = format_cost(target.instructions, columns)
+    return choose_instructions(stats, w, cost, target.encodings)
+
+
 def in_lanes(lanes: int, cost: Callable[[int], Cost], even: bool = False) -> WeightPolicy:
     """The packing of an NPU with so many lanes; `cost` of a layer's output columns decides among
     its kinds. even: slices may be filled up to as many steps each."""
@@ -70,9 +83,13 @@ def in_lanes(lanes: int, cost: Callable[[int], Cost], even: bool = False) -> Wei
 
 
 def policy_of(target: Target, resident: bool = False) -> WeightPolicy:
-    """Of a target with an NPU: the cost is what comes from flash, or the steps if they are more;
-    with resident weights the code that comes from flash, and the steps."""
+    """Of a Cortex-M target: the cost is instructions. Of one with an NPU: what comes from flash, or
+    the steps if they are more; with resident weights the code that comes from flash, and the steps.
+    """
     if target.npu is None:
+        if target.instructions is not None:
+            return WeightPolicy(
+                partial(by_instructions, target=target), pm.BiasForm.FOLDED, target.widens)
         if not target.encodings:
             return replace(PORTABLE, widens=target.widens)
         return WeightPolicy(

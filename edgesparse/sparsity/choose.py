@@ -65,7 +65,7 @@ def choose(
 
     Raises DoesNotFit when none of `only` can store `w`.
     """
-    formats = _formats(w.shape[1], only)
+    formats = formats_of(w.shape[1], only)
     sizes = {f: f.size(w) for f in formats if not f.refusal(w)}
     if not sizes:
         raise DoesNotFit(
@@ -73,7 +73,7 @@ def choose(
             + "; ".join(f.refusal(w) for f in formats))
     candidates = tuple(sorted(((f.name, n) for f, n in sizes.items()), key=lambda c: (c[1], c[0])))
     best = _best(sizes)
-    single = Decision((best.row_group(w),), _single_reason(best, sizes, stats, w), candidates)
+    single = Decision((best.row_group(w),), size_reason(best, sizes, stats, w), candidates)
     if stats.zero_fraction < MIN_SAVING:
         return single
     decision = _split(w, formats, single)
@@ -83,7 +83,8 @@ def choose(
     return decision
 
 
-def _formats(cols: int, only: tuple[str, ...]) -> tuple[Format, ...]:
+def formats_of(cols: int, only: tuple[str, ...]) -> tuple[Format, ...]:
+    """Those with a name in `only`, for matrices of so many columns; all where it is empty."""
     every: tuple[Format, ...] = (
         Dense(), *(Bsr.for_columns(r, c, cols) for r, c in BLOCKS), *(Nm(n, m) for n, m in NM),
         DeltaCsr(4), DeltaCsr(8), Bitmask(),
@@ -101,7 +102,7 @@ def _best(sizes: dict[Format, int]) -> Format:
     return min(near, key=lambda f: (FAMILIES.index(type(f)), sizes[f]))
 
 
-def _single_reason(
+def size_reason(
     chosen: Format, sizes: dict[Format, int], stats: WeightStats, w: Array
 ) -> str:
     """One line: how many zeros, where, and what the next best family would take."""

@@ -1,8 +1,11 @@
 /* Runs any plan between marks that plugin.c counts between. QEMU loads a blob
  * to BLOB (benchmarks/device_instructions.py makes and explains it):
- *   u32 plan bytes, input bytes, samples a push (0: plain runs), runs
+ *   u32 plan bytes, input bytes, samples a push (0: plain runs), runs, steps
+ *   (0: none), 3 unused
  *   the plan, padded to 16 bytes; int8 inputs, or int16 samples
- * A region is one es_run or one es_push. Prints an FNV-1a of all outputs. */
+ * A region is one es_run or one es_push, and after them, where there are steps,
+ * one es_run_step of a step that does not exist, then one of each that does.
+ * Prints an FNV-1a of the outputs of runs and pushes. */
 #include <stdio.h>
 #include <string.h>
 
@@ -22,7 +25,7 @@
 #define MARK_END()   __asm volatile(".inst.n 0xbf90" ::: "memory")
 
 typedef struct blob {
-    uint32_t plan_bytes, input_bytes, chunk, runs;
+    uint32_t plan_bytes, input_bytes, chunk, runs, steps, unused[3];
     uint8_t bytes[];
 } blob;
 
@@ -82,6 +85,21 @@ static es_status push(const blob *b, const es_info *info, const uint8_t *input)
     return status;
 }
 
+/* What a call costs that does nothing, then every step. */
+static es_status run_steps(const blob *b)
+{
+    MARK_BEGIN();
+    es_status status = es_run_step(&session, UINT32_MAX);
+    MARK_END();
+    status = status == ES_ERR_ARG ? ES_OK : status;
+    for (uint32_t n = 0; n < b->steps && status == ES_OK; n++) {
+        MARK_BEGIN();
+        status = es_run_step(&session, n);
+        MARK_END();
+    }
+    return status;
+}
+
 int main(void)
 {
     const blob *b = (const blob *)BLOB;
@@ -97,6 +115,9 @@ int main(void)
     }
     if (status == ES_OK) {
         status = b->chunk ? push(b, &info, input) : run(b, &info, input);
+    }
+    if (status == ES_OK && b->steps) {
+        status = run_steps(b);
     }
     if (status != ES_OK) {
         printf("FAILED %s\n", es_status_text(status));

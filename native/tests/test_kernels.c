@@ -214,8 +214,24 @@ static void add(es_add_kernel *kernel)
     compare(kernel(&stage, &part, inputs[0], column, 1));
 }
 
+static void sum(es_sum_kernel *kernel)
+{
+    int32_t got[K], wanted[K], zeros = (int32_t)any() / 4;
+    uint32_t channels = below(K + 1);
+    make_job();
+    for (uint32_t i = 0; i < K; i++) {
+        got[i] = wanted[i] = (int32_t)any() / 4;
+        for (uint32_t p = 0; i < channels && p < tile.columns; p++) {
+            wanted[i] += inputs[p][i] - (p ? 0 : zeros);
+        }
+    }
+    claimed += kernel(got, job.x, tile.columns, zeros, channels);
+    CHECK(memcmp(got, wanted, sizeof got) == 0);
+}
+
 int main(void)
 {
+    (void)sum; /* not every core has a kernel for it */
     uint32_t kernels = 0, depthwise = 0, others;
     (void)finish; /* not every instruction set has one */
     for (int i = 0; i < 400; i++) {
@@ -241,6 +257,9 @@ int main(void)
     kernels++;
 #define ES_FINISH_KERNEL(name)                                                 \
     finish(name);                                                              \
+    kernels++;
+#define ES_SUM_KERNEL(name)                                                    \
+    sum(name);                                                                 \
     kernels++;
 #include "exec/exec_kernels.inc"
     }

@@ -154,6 +154,7 @@ static void make_blocks(uint32_t height, uint32_t width, uint32_t sparse)
     uint32_t rows = geometry.rows, cols = step.patch;
     uint32_t counts = (rows + height - 1) / height;
     uint32_t stored = 0, at = 2 * counts;
+    uint32_t bits = cols > 256 * width || below(2) ? 16 : 8;
     memset(matrix, 0, sizeof matrix);
     for (uint32_t row = 0; row < counts; row++) {
         uint32_t before = stored;
@@ -170,7 +171,8 @@ static void make_blocks(uint32_t height, uint32_t width, uint32_t sparse)
                     block[i] = matrix[r * cols + c] = byte();
                 }
             }
-            places[at++] = (uint8_t)col;
+            put_u16(places + at, col);
+            at += bits / 8;
         }
         put_u16(places + 2 * row, stored - before);
     }
@@ -183,7 +185,7 @@ static void make_blocks(uint32_t height, uint32_t width, uint32_t sparse)
                           (uint8_t)width,
                           0,
                           0,
-                          8,
+                          (uint8_t)bits,
                           {values, stored * height * width},
                           {places, at}};
     step.group = group;
@@ -191,8 +193,10 @@ static void make_blocks(uint32_t height, uint32_t width, uint32_t sparse)
 
 static void make_dense(uint32_t cols)
 {
+    int8_t least = below(2) ? INT8_MIN : -127; /* as converters have it */
     for (uint32_t i = 0; i < geometry.rows * cols; i++) {
-        matrix[i] = values[i] = byte();
+        int8_t w = byte();
+        matrix[i] = values[i] = w < least ? least : w;
     }
     es_row_group group = {0,
                           geometry.rows,
@@ -212,7 +216,7 @@ static void make_dense(uint32_t cols)
 static void make_requant(bool full)
 {
     es_stage stage = {0};
-    bool each = below(2);
+    bool each = below(8) > 0; /* what converters make */
     for (uint32_t r = 0; r < MOST_ROWS; r++) {
         bias[r] = (int32_t)any() >> between(3, 20);
         multipliers[r] = (int32_t)(any() >> 1 | 1U << 30);
@@ -230,7 +234,7 @@ static void make_requant(bool full)
     stage.multiplier.data = multipliers;
     stage.shift.data = shifts;
     stage.multiplier.count = each ? geometry.rows : 1;
-    stage.shift.count = below(2) ? stage.multiplier.count : 1;
+    stage.shift.count = below(8) ? stage.multiplier.count : 1;
     step.requant = stage;
     step.bias = bias;
 }
@@ -321,10 +325,6 @@ static void make_step(uint32_t kind)
 {
     static const uint8_t height[KINDS] = {0, 4, 1, 2, 4, 0};
     make_geometry(kind == DEPTHWISE);
-    if (kind == TALL && step.patch > 256) {
-        geometry.in_c = 1;
-        step.patch = (uint32_t)geometry.kernel_h * geometry.kernel_w;
-    }
     make_places();
     if (kind == DENSE || kind == DEPTHWISE) {
         make_dense(step.patch / geometry.groups);
@@ -351,6 +351,41 @@ static void make_step(uint32_t kind)
     }
 }
 
+#ifdef ES_BUILD_MVE
+/* Memory of the board ends here: a read past it is a fault. */
+static uint8_t *volatile memory_end = (uint8_t *)0x31400000u;
+
+static const void *moved(const void *from, uint32_t bytes)
+{
+    return memcpy(memory_end - bytes, from, bytes);
+}
+
+/* One of the things that a kernel reads, to the end of the memory. */
+static void move_to_the_end(uint32_t what)
+{
+    const uint32_t rows = geometry.rows;
+    if (what == 0) {
+        es_i8s *w = &step.group.values;
+        w->data = moved(w->data, w->count);
+    } else if (what == 1) {
+        es_bytes *index = &step.group.index;
+        index->data = moved(index->data, index->count);
+    } else if (what == 2 && !step.input.map.ring_columns) {
+        step.input.base =
+            moved(input, (input_place.columns - 1) * input_place.pitch +
+                             input_place.channels);
+    } else if (what == 3) {
+        step.bias = moved(bias, 4 * rows);
+    } else if (what == 4 && step.requant.multiplier.count > 1) {
+        step.requant.multiplier.data = moved(multipliers, 4 * rows);
+    } else if (what == 5 && step.requant.shift.count > 1) {
+        step.requant.shift.data = moved(shifts, rows);
+    } else if (what == 6) {
+        step.scratch = memory_end - step.scratch_bytes;
+    }
+}
+#endif
+
 /* Returns whether the kernel took it. */
 static bool compare(es_regular_kernel *kernel)
 {
@@ -361,6 +396,9 @@ static bool compare(es_regular_kernel *kernel)
             expected[at] = (int8_t)result_of(column, row);
         }
     }
+#ifdef ES_BUILD_MVE
+    move_to_the_end(below(8));
+#endif
     bool done = kernel(&step);
     if (done) {
         CHECK(memcmp(output, expected, sizeof output) == 0);
@@ -371,7 +409,7 @@ static bool compare(es_regular_kernel *kernel)
 int main(void)
 {
     uint32_t taken[KINDS] = {0};
-    for (uint32_t i = 0; i < 4000; i++) {
+    for (uint32_t i = 0; i < 2400; i++) {
         uint32_t kind = i % KINDS;
 #define ES_REGULAR_KERNEL(name)                                                \
     make_step(kind);                                                           \
@@ -381,11 +419,7 @@ int main(void)
     for (uint32_t kind = 0; kind < KINDS; kind++) {
         printf("kind %lu: %lu\n", (unsigned long)kind,
                (unsigned long)taken[kind]);
-        bool helium = false;
-#ifdef ES_BUILD_MVE
-        helium = kind == DENSE; /* has kernels of tiles for them */
-#endif
-        CHECK(helium || taken[kind] > 100); /* not left to portable C */
+        CHECK(taken[kind] > 60); /* not left to portable C */
     }
     return failures != 0;
 }

@@ -24,6 +24,9 @@ typedef bool es_add_kernel(const es_stage *stage, const es_part *part,
                            uint32_t channel_stride);
 /* A Requant, from the tile to where its columns' first channels stand. */
 typedef bool es_finish_kernel(const es_finish *finish, es_tile *tile);
+/* sum[c] += x[p][c] of all p < columns, less `zeros`; c < channels. */
+typedef bool es_sum_kernel(int32_t *sum, const int8_t *const *x,
+                           uint32_t columns, int32_t zeros, uint32_t channels);
 
 #define ES_REGULAR_KERNEL(name)   es_regular_kernel name;
 #define ES_DOT_ROWS_KERNEL(name)  es_dot_rows_kernel name;
@@ -31,6 +34,7 @@ typedef bool es_finish_kernel(const es_finish *finish, es_tile *tile);
 #define ES_REQUANT_KERNEL(name)   es_requant_kernel name;
 #define ES_ADD_KERNEL(name)       es_add_kernel name;
 #define ES_FINISH_KERNEL(name)    es_finish_kernel name;
+#define ES_SUM_KERNEL(name)       es_sum_kernel name;
 #include "exec/exec_kernels.inc"
 
 #endif /* ES_KERNELS_H */

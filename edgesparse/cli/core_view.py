@@ -1,0 +1,55 @@
+"""What a plan for a Cortex-M core is predicted to cost."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from edgesparse.cli.console import say, table
+from edgesparse.cli.names import short_names
+from edgesparse.plan.plan import Plan
+from edgesparse.profiling.predicted import Predicted, cores, predict
+
+
+def core_json(plan: Plan) -> dict[str, Any] | None:
+    """None: the plan is for another kind of machine."""
+    if plan.model.target not in cores():
+        return None
+    return {"predicted_instructions": predict(plan, plan.model.target).instructions}
+
+
+def show_core(plan: Plan) -> None:
+    """Nothing for a plan for another kind of machine."""
+    if plan.model.target in cores():
+        found = predict(plan, plan.model.target)
+        say(f"core: predicted {found.instructions:,} QEMU instructions a {_run(found)}")
+
+
+def predicted_json(found: Predicted, plan: Plan) -> dict[str, Any]:
+    """What profile says, of a core without a device."""
+    return {
+        "kind": "edgesparse prediction", "on": found.on,
+        "model": plan.model.names.model if plan.model.names else "", "plan_digest": plan.digest,
+        "stream": found.stream, "predicted_instructions": found.instructions,
+        "assumed_cycles_per_instruction": found.cycles_per_instruction,
+        "rest": found.rest, "layers": [asdict(layer) for layer in found.layers],
+    }
+
+
+def show_predicted(found: Predicted, plan: Plan, title: str) -> None:
+    total = max(1, found.instructions)
+    say(f"{title} on {found.on}: QEMU instructions a {_run(found)}, predicted, not run", "bold")
+    rows = [(name, layer.kind, cost.instructions)
+            for name, layer, cost in zip(
+                short_names([layer.name for layer in plan.layers]), plan.layers, found.layers)]
+    rest = "front end, decoder" if found.stream else "the run itself"
+    table(("layer", "kind", "instructions>", "share>"),
+          [(name, kind, n, f"{100 * n / total:.1f}%") for name, kind, n in (
+              *rows, (rest, "", found.rest), ("in all", "", found.instructions))])
+    each = found.cycles_per_instruction
+    say(f"{each:g} cycles an instruction are assumed for times: "
+        f"{found.instructions * each / 64e3:.4g} ms at 64 MHz")
+
+
+def _run(found: Predicted) -> str:
+    return "hop" if found.stream else "run"
