@@ -15,10 +15,12 @@ from edgesparse.convert import Options, convert
 from edgesparse.errors import (
     BadInput,
     CheckFailed,
+    DeviceRefused,
     DoesNotFit,
     EdgeSparseError,
     GraphInvalid,
     ImportFailed,
+    LinkError,
     NativeError,
     NpuRefused,
     NpuTrapped,
@@ -28,6 +30,7 @@ from edgesparse.errors import (
     WrongMachine,
 )
 from edgesparse.plan.plan import Plan
+from edgesparse.profiling.device import DeviceProfile
 from edgesparse.profiling.profile import HostProfile, Profile
 from edgesparse.profiling.run import ProfileOptions, profile
 from edgesparse.runtime.session import Session
@@ -41,11 +44,14 @@ __all__ = [
     "BadInput",
     "Beat",
     "CheckFailed",
+    "DeviceProfile",
+    "DeviceRefused",
     "DoesNotFit",
     "EdgeSparseError",
     "GraphInvalid",
     "HostProfile",
     "ImportFailed",
+    "LinkError",
     "NativeError",
     "NpuRefused",
     "NpuTrapped",

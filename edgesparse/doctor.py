@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from enum import Enum
 from importlib.metadata import PackageNotFoundError, version
 
+from edgesparse.device.boards import BOARDS
 from edgesparse.errors import EdgeSparseError
 
-QEMU_BOARDS = ("mps2-an386", "mps2-an500", "mps2-an505", "mps3-an547")
-"""Cortex-M4, M7, M33, M55."""
+QEMU_BOARDS = tuple(board.machine for board in BOARDS.values())
 
 
 class State(Enum):
@@ -94,6 +94,7 @@ def _boards(output: str) -> str:
 _PROGRAMS: tuple[tuple[str, tuple[str, ...], Callable[[str], str], str, str], ...] = (
     ("arm-none-eabi-gcc", ("--version",), _first_line, "building for Cortex-M",
      "apt install gcc-arm-none-eabi libnewlib-arm-none-eabi"),
+    ("cmake", ("--version",), _first_line, "building for Cortex-M", "apt install cmake"),
     ("qemu-system-arm", ("-machine", "help"), _boards, "running device code without a device",
      "apt install qemu-system-arm"),
     ("flatc", ("--version",), _first_line, "reading plans with another program",

@@ -76,6 +76,10 @@ class NativeError(EdgeSparseError):
         super().__init__(f"{call}: {text}")
 
 
+class SourcesMissing(EdgeSparseError):
+    """The installed package lacks the C sources that a firmware is built from."""
+
+
 class WrongMachine(EdgeSparseError):
     """A plan cannot run on the backend asked for: no program for it, or one for another machine."""
 
@@ -106,6 +110,18 @@ class NpuTrapped(NpuRefused):
     verb = "stopped"
 
 
+class ToolMissing(EdgeSparseError):
+    """A program that is not part of edgesparse is not installed; says which and how to get it."""
+
+
+class BuildFailed(EdgeSparseError):
+    """The firmware does not build with the compiler that is installed."""
+
+
+class DeviceFailed(EdgeSparseError):
+    """The emulator of a device does not start, or does not do as it is told."""
+
+
 class LinkError(EdgeSparseError):
     """The link to a device failed; nothing is known to be wrong with the plan."""
 
@@ -124,7 +140,20 @@ class LinkRefused(LinkError):
     """The device understood a request and refused it; `group` is None for SMP's own codes."""
 
     def __init__(self, what: str, group: int | None, code: int, text: str) -> None:
+        self.what = what
         self.group = group
         self.code = code
+        self.text = text
         where = "" if group is None else f"group {group}, "
         super().__init__(f"the device refused to {what}: {text} ({where}code {code})")
+
+
+class DeviceRefused(EdgeSparseError):
+    """A device does not take a plan: it does not fit there, or is not allowed to run.
+
+    code  of SMP's image group, docs/LINK.md section 5
+    """
+
+    def __init__(self, reason: str, code: int) -> None:
+        self.code = code
+        super().__init__(reason)

@@ -1,65 +1,73 @@
-"""Print what linking the whole core adds to a firmware image, at -Os.
+"""Print what linking the whole core adds to a firmware image, at -Os; or what one plan needs of it.
 
-    python firmware_sim/size.py [--cpu cortex-m4] [--json] [--store]
+    python firmware_sim/size.py [--cpu cortex-m4] [--json]
+    python firmware_sim/size.py --store | --link [--without streams] [--without console]
+    python firmware_sim/size.py --plan ecg.esp [--plan ...] [--cpu cortex-m4] [--check-on-device]
 
 Builds firmware_sim/footprint.c with every public function as a root and --gc-sections, so the
 figure is the core's code and tables and the compiler helpers they call: no plan, no startup.
---store measures the plan store (store.h) instead.
+--store and --link are what the plan store (store.h), or link and plan store with SHA-256 (link.h,
+store.h), add to that image, everything counted once; RAM is then es_link and es_store, buffers of
+1,024 bytes and a ring of 512. --functions lists the largest functions and tables added.
+--plan builds the core that `edgesparse export` writes for that plan, with the functions its main.c
+calls as roots, and says which part weighs what.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import re
-import subprocess
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+from size_of_image import added, image_of, measure, symbols
+from size_of_plan import measure_plan
+
 CPUS = ("cortex-m4", "cortex-m7", "cortex-m33", "cortex-m55")
 
 
-def build(cpu: str, image: str) -> Path:
-    """Return the build folder, with the image and the core library in it."""
-    folder = ROOT / "build" / f"size-{cpu}"
-    toolchain = ROOT / "firmware_sim" / "arm-none-eabi.cmake"
-    configure = [
-        *("cmake", "-S", ROOT, "-B", folder, "-G", "Ninja", f"-DES_CPU={cpu}"),
-        *(f"-DCMAKE_TOOLCHAIN_FILE={toolchain}", "-DCMAKE_BUILD_TYPE=MinSizeRel"),
-    ]
-    for command in (configure, ["cmake", "--build", folder, "--target", image]):
-        done = subprocess.run(command, capture_output=True, text=True)
-        if done.returncode:
-            raise SystemExit(done.stdout + done.stderr)
-    return folder
+def measured(args: argparse.Namespace, cpu: str) -> tuple[dict[str, int], dict[str, int]]:
+    """Sizes, and those of functions and tables."""
+    if args.store or args.link:
+        image = "footprint_store" if args.store else "footprint_device"
+        return added(cpu, sorted(args.without), image)
+    whole = image_of(cpu, (), "footprint")
+    return measure(whole), symbols(whole)
 
 
-def measure(cpu: str, name: str) -> dict[str, int]:
-    """Return bytes: text and rodata in flash, ram (.data and .bss), which the core has none of."""
-    image = build(cpu, name) / "firmware_sim" / name
-    listing = subprocess.check_output(["arm-none-eabi-size", "-A", "-d", image], text=True)
-    sections = {
-        name: int(size) for name, size in re.findall(r"^(\.\S+)\s+(\d+)\s+\d+$", listing, re.M)
-    }
-    text = sections.get(".text", 0) + sections.get(".ARM.exidx", 0)
-    rodata = sections.get(".rodata", 0)
-    ram = sections.get(".data", 0) + sections.get(".bss", 0)
-    return {"text": text, "rodata": rodata, "flash": text + rodata, "ram": ram}
+def show(name: str, size: dict[str, int], largest: list[tuple[str, int]]) -> None:
+    print(f"{name:<10}", *(f"{what} {count:>6}" for what, count in size.items()))
+    print("".join(f"{count:>8} {function}\n" for function, count in largest), end="")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--cpu", choices=CPUS, action="append", help="default: all four")
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--cpu", choices=CPUS, action="append",
+                        help="default: all four, with --plan cortex-m4")
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--store", action="store_true", help="the plan store, not the core")
+    part = parser.add_mutually_exclusive_group()
+    part.add_argument("--store", action="store_true", help="what the plan store adds")
+    part.add_argument("--link", action="store_true", help="what link and plan store add")
+    part.add_argument("--plan", type=Path, action="append", help="what this plan needs")
+    parser.add_argument("--check-on-device", action="store_true", help="with --plan: see export")
+    parser.add_argument("--without", choices=("console", "streams"), action="append", default=[])
+    parser.add_argument("--functions", type=int, default=0, metavar="N")
     args = parser.parse_args()
-    name = "footprint_store" if args.store else "footprint"
-    sizes = {cpu: measure(cpu, name) for cpu in args.cpu or CPUS}
+    sizes: dict[str, dict[str, int]] = {}
+    largest: dict[str, list[tuple[str, int]]] = {}
+    if args.plan:
+        for path in args.plan:
+            for cpu in args.cpu or CPUS[:1]:
+                sizes[f"{path.stem} {cpu}"] = measure_plan(
+                    cpu, path, trusted=not args.check_on_device)
+    else:
+        for cpu in args.cpu or CPUS:
+            sizes[cpu], names = measured(args, cpu)
+            largest[cpu] = sorted(names.items(), key=lambda item: -item[1])[: args.functions]
     if args.json:
         print(json.dumps(sizes))
         return
-    for cpu, size in sizes.items():
-        print(f"{cpu:<10}", *(f"{name} {count:>6}" for name, count in size.items()))
+    for name, size in sizes.items():
+        show(name, size, largest.get(name, []))
 
 
 if __name__ == "__main__":

@@ -9,6 +9,8 @@ from hypothesis import settings
 
 from needs import require, required
 
+pytest_plugins = ("pytester",)
+
 ROOT = Path(__file__).resolve().parent.parent
 BUILT_FROM = ("native/include", "native/src", "native/bindings")
 BUILT_BY = ("CMakeLists.txt", "native/CMakeLists.txt")
@@ -42,6 +44,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         type=int,
         default=150,
         help="how often to use the link over a bad line (default 150)",
+    )
+    parser.addoption(
+        "--device-link-runs",
+        type=int,
+        default=4,
+        help="how often to use an emulated board over a bad line (default 4)",
     )
     parser.addoption(
         "--link-seed", type=int, default=0, help="of the first of these (default 0)")

@@ -21,17 +21,23 @@ from edgesparse.link.client import Patience
 from needs import require
 from test_house import ROOT, only_one, run
 
+
+def device_arguments(buffer: int, plan: Path | None, store: bool) -> list[str | Path]:
+    return [*(["--store"] if store else []), str(buffer), *([plan] if plan else [])]
+
+
 NO_WAIT = Patience(wait=0.0, tries=40)
 """In lockstep nothing more comes: a loss is known at once, and tries are cheap."""
 
 
 @cache
-def program() -> Path:
-    """native/tests/link/link_device.c, built; with sanitizers where the build has them."""
+def program(*options: str) -> Path:
+    """native/tests/link/link_device.c, built with sanitizers and these options of CMake."""
     require("cmake")
-    folder = ROOT / "build" / "link-device"
-    with only_one("link-device"):
-        run("cmake", "-S", ROOT, "-B", folder, "-G", "Ninja", "-DES_SANITIZE=ON")
+    name = "-".join(("link-device", *(option.strip("-D=").lower() for option in options)))
+    folder = ROOT / "build" / name
+    with only_one(name):
+        run("cmake", "-S", ROOT, "-B", folder, "-G", "Ninja", "-DES_SANITIZE=ON", *options)
         run("cmake", "--build", folder, "--target", "link_device")
     return folder / "native" / "tests" / "link_device"
 
@@ -60,10 +66,12 @@ class LockstepPort:
 
     def __init__(
         self, buffer: int, plan: Path | None = None, there: Faults = Faults(),
-        back: Faults = Faults(), seed: int = 0,
+        back: Faults = Faults(), seed: int = 0, store: bool = False,
+        options: tuple[str, ...] = (),
     ) -> None:
+        """store: the real plan store, not the one in RAM. options: of CMake, for the device."""
         self.process = subprocess.Popen(
-            [program(), "--lockstep", str(buffer), *([plan] if plan else [])],
+            [program(*options), "--lockstep", *device_arguments(buffer, plan, store)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
         self.timeout: float | None = None
         self.there, self.back = there, back
@@ -119,20 +127,22 @@ class LockstepPort:
 
 def lockstep(
     buffer: int = 1024, plan: Path | None = None, framing: Framing = Framing.COBS,
-    there: Faults = Faults(), back: Faults = Faults(), seed: int = 0,
+    there: Faults = Faults(), back: Faults = Faults(), seed: int = 0, store: bool = False,
 ) -> Link:
-    port = LockstepPort(buffer, plan, there, back, seed)
+    port = LockstepPort(buffer, plan, there, back, seed, store)
     return Link(port, framing, NO_WAIT, sequence=seed % 255)
 
 
 @contextmanager
-def on_a_pty(buffer: int = 1024, plan: Path | None = None) -> Iterator[str]:
+def on_a_pty(
+    buffer: int = 1024, plan: Path | None = None, store: bool = False
+) -> Iterator[str]:
     """Run the device in real time; the name of its port."""
     ours, theirs = pty.openpty()
     tty.setraw(ours)
     tty.setraw(theirs)
     process = subprocess.Popen(
-        [program(), str(buffer), *([plan] if plan else [])], stdin=ours, stdout=ours)
+        [program(), *device_arguments(buffer, plan, store)], stdin=ours, stdout=ours)
     try:
         yield os.ttyname(theirs)
     finally:

@@ -36,6 +36,7 @@ NEEDS: dict[str, tuple[Callable[[], bool], str]] = {
     "tflm": (modules("tflite_micro"), "pip: edgesparse[oracle]"),
     "ecg": (modules("wfdb", "sleepecg"), "pip: edgesparse[ecg]"),
     "interop": (modules("smp", "smpclient"), "pip: edgesparse[interop]"),
+    "smpmgr": (modules("smpmgr"), "pip: edgesparse[smpmgr], on Python 3.11 or newer"),
     "vela": (program("vela"), "pip: edgesparse[vela]"),
     "ruff": (modules("ruff"), "pip: edgesparse[test]"),
     "mypy": (modules("mypy"), "pip: edgesparse[test]"),

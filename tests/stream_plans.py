@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -14,7 +15,7 @@ from edgesparse.plan.stream_model import Beats, FrontEnd, Quality, Stream, Strea
 from edgesparse.plan.stream_state import stream_state_bytes
 from edgesparse.plan.wire import round_up
 from edgesparse.streaming.beats import ecg_beats
-from edgesparse.streaming.events import Event, Run
+from edgesparse.streaming.events import Beat, Event, Run
 from edgesparse.streaming.frontend import MISSING, AdcInput, ecg360
 from plan_builder import PlanBuilder, mac, random_weights, requant, stored, values
 
@@ -144,6 +145,18 @@ def comparable(events: Iterable[Event]) -> list[Any]:
     return [
         (e.sample, e.column, e.skip, *(y.tobytes() for y in e.outputs)) if isinstance(e, Run)
         else e for e in events]
+
+
+def packed(event: Event) -> bytes:
+    """es_result without padding, then for a run its outputs."""
+    if isinstance(event, Run):
+        fields = (0, 0, 0, event.skip, event.sample, event.column)
+        outputs = b"".join(y.tobytes() for y in event.outputs)
+    elif isinstance(event, Beat):
+        fields, outputs = (1, event.kind, event.strength, 0, event.position, 0), b""
+    else:
+        fields, outputs = (2, int(event.state), 0, 0, event.sample, 0), b""
+    return struct.pack("<IIIIqq", *fields) + outputs
 
 
 def chunked(signal: Array, sizes: Sequence[int]) -> Iterator[Array]:

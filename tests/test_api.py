@@ -43,7 +43,7 @@ def test_what_a_stream_reports_has_public_names() -> None:
 def test_every_error_is_caught_by_one_name() -> None:
     errors = [value for name in es.__all__ if isinstance(value := getattr(es, name), type)
               and issubclass(value, Exception)]
-    assert len(errors) == 13
+    assert len(errors) == 15
     assert all(issubclass(error, es.EdgeSparseError) for error in errors)
 
 

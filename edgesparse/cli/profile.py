@@ -11,15 +11,19 @@ import typer
 
 from edgesparse.cli.console import emit, stderr
 from edgesparse.cli.core_view import predicted_json, show_predicted
+from edgesparse.cli.device_view import show_device
 from edgesparse.cli.files import check_writable, open_plan
 from edgesparse.cli.names import short_names
+from edgesparse.cli.port import BAUD, PORT_HELP, Baud, opened_link
 from edgesparse.cli.profile_view import show_comparison, show_host, show_profile
 from edgesparse.cli.run import load_arrays, plan_inputs
 from edgesparse.errors import BadInput
 from edgesparse.files import write_whole
 from edgesparse.plan.plan import Plan
+from edgesparse.profiling.budget import parse_clock
+from edgesparse.profiling.device import QEMU, DeviceProfile, profile_port
 from edgesparse.profiling.predicted import cores, predict
-from edgesparse.profiling.profile import HostProfile
+from edgesparse.profiling.profile import HostProfile, Profile
 from edgesparse.profiling.report import compare as compared
 from edgesparse.profiling.report import profile_json
 from edgesparse.profiling.run import HOST, ProfileOptions
@@ -31,8 +35,15 @@ from edgesparse.runtime.session import Inputs
 
 def profile(
     plan: Annotated[Path, typer.Argument(help="A plan file.")],
-    on: Annotated[str, typer.Option(help="host, or the esn-* target the plan was made for; "
-                                    "cortex-m4 or cortex-m55: predicted, not run.")],
+    on: Annotated[
+        str | None, typer.Option(help="host; the esn-* target the plan was made for; "
+                                 "qemu:cortex-m4, -m33, -m7 or -m55, an emulated board; or "
+                                 "cortex-m4 or cortex-m55: predicted, not run.")] = None,
+    port: Annotated[
+        str | None, typer.Option(help=PORT_HELP + " The plan has to run there already.")] = None,
+    baud: Baud = BAUD,
+    clock: Annotated[
+        str, typer.Option(help="Of an emulated core, for milliseconds.")] = "64MHz",
     source: Annotated[
         Path | None,
         typer.Option("--input", help=".npy or .npz as of run; of a stream, samples [n] or "
@@ -57,25 +68,33 @@ def profile(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
 ) -> None:
     """Run a plan and show emulated cycles, traffic and skipped work of each layer; on the host, its
-    share of the time."""
-    if on in cores():
+    share of the time; on a device, QEMU instructions or ticks of its clock."""
+    if (on is None) == (port is None):
+        raise BadInput("one of --on and --port is needed: where to run the plan")
+    if on is not None and on in cores():
         _predict(plan, on, as_json, (source, trace, compare))
         return
     if trace is not None:
         check_writable(trace, "--trace", plan, *(p for p in (source, compare) if p))
-        if on == HOST:
-            raise BadInput("--trace: the host has no emulated cycles; profile on an esn-* target")
+        if on is None or on == HOST or on.startswith(QEMU):
+            raise BadInput("--trace is of emulated cycles; profile on an esn-* target")
     loaded = open_plan(plan)
     before: Any = None if compare is None else _read_json(compare)
-    options = ProfileOptions(seed, NpuKnobs(launch, fetch, scan_width), trace is not None)
+    options = ProfileOptions(
+        seed, NpuKnobs(launch, fetch, scan_width), trace is not None, parse_clock(clock))
     inputs = None if source is None else _inputs(loaded, source)
     with stderr().status(f"profiling {plan.name}"):
-        found = run_profile(loaded, inputs, on, options)
+        if port is None:
+            assert on is not None
+            found = run_profile(loaded, inputs, on, options)
+        else:
+            with opened_link(port, baud) as link:
+                found = profile_port(link, loaded, inputs, port, seed)
     told = profile_json(found, loaded)
     rows = None if compare is None else compared(told, before)
     names = short_names([layer.name for layer in loaded.layers])
     if trace is not None:
-        assert not isinstance(found, HostProfile)
+        assert isinstance(found, Profile)
         text = json.dumps(chrome_trace(found, names), separators=(",", ":")).encode()
         write_whole(trace, lambda file: file.write(text))
     if as_json:
@@ -86,6 +105,8 @@ def profile(
         show_comparison(rows, told, before)
     elif isinstance(found, HostProfile):
         show_host(found, names, plan.name)
+    elif isinstance(found, DeviceProfile):
+        show_device(found, names, plan.name)
     else:
         show_profile(found, names, plan.name)
 

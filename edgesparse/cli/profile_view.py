@@ -19,7 +19,7 @@ from edgesparse.profiling.profile import (
     LayerProfile,
     Profile,
 )
-from edgesparse.profiling.report import MODEL, Row
+from edgesparse.profiling.report import MODEL, Row, unit_of
 
 HEADS = {"requant": "req", "vector": "vec", "control": "ctrl", "stall_dma": "DMA",
          "stall_fetch": "fetch", "mac": "MAC"}
@@ -146,7 +146,7 @@ def show_host(found: HostProfile, names: Sequence[str], title: str) -> None:
 
 def show_comparison(rows: Sequence[Row], now: Mapping[str, Any], before: Mapping[str, Any]) -> None:
     """Ratios below 1: less than before."""
-    unit = "emulated cycles a run" if "total" in now else "share of the time"
+    unit = unit_of(now) + (" a run" if "total" in now else "")
     say(f"{unit}: on {now['on']} against {before['on']} before", "bold")
     for what in dict.fromkeys([*_settings(now), *_settings(before)]):
         ours, theirs = _settings(now).get(what), _settings(before).get(what)

@@ -1,25 +1,33 @@
-"""edgesparse stream: a signal through a stream plan, from a file or as it comes."""
+"""edgesparse stream: a signal through a stream plan, from a file or as it comes, here or on a
+device."""
 
 from __future__ import annotations
 
 import signal as signals_of_os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import typer
 
-from edgesparse.cli.console import Cell, emit_line, say, shape, stdout, table
+from edgesparse.cli.console import INTERRUPTED, emit_line, say, stdout
 from edgesparse.cli.files import check_writable, open_plan
-from edgesparse.cli.stream_source import Feed, coding, open_feed
-from edgesparse.cli.stream_view import LiveView, styled
-from edgesparse.demo.ecg import TRAINED_NOTE, TRAINED_ON, is_packaged
+from edgesparse.cli.port import BAUD, PORT_HELP, Baud, opened_link
+from edgesparse.cli.stream_report import (
+    HERE,
+    ON_THE_DEVICE,
+    event_json,
+    show_summary,
+    summary_json,
+)
+from edgesparse.cli.stream_source import coding, open_feed
+from edgesparse.cli.stream_view import LiveView
+from edgesparse.demo.ecg import TRAINED_ON, is_packaged
 from edgesparse.errors import BadInput
 from edgesparse.graph.ir import Array
-from edgesparse.plan.plan import Plan
+from edgesparse.link.remote import RemoteStream
 from edgesparse.runtime.stream import Stream
 from edgesparse.signals.annotations import check_name, write_annotations
 from edgesparse.signals.signal import Adc
@@ -28,21 +36,17 @@ from edgesparse.streaming.beats import ECG360_CLASSES
 from edgesparse.streaming.events import Beat, Event, Run
 from edgesparse.streaming.replay import (
     Pace,
+    Pushed,
     Replay,
-    Summary,
     beat_annotations,
     class_names,
     cut,
 )
 from edgesparse.streaming.samples import plan_input
-from edgesparse.wording import counted
 
-INTERRUPTED = 130
 LARGEST = 1e9
 SHORTEST_S = 1e-9
 """A tick of the clock of runs; no time at all would mean no budget."""
-LONG_SATURATED = 0.1
-"""Share of the signal from which on its gain or baseline may be the reason."""
 
 
 def stream(
@@ -83,26 +87,38 @@ def stream(
     ] = False,
     runs: Annotated[
         bool, typer.Option("--runs", help="With --json: runs also of a plan with beats.")] = False,
+    port: Annotated[
+        str | None, typer.Option(help=PORT_HELP + " The plan has to run there already.")] = None,
+    baud: Baud = BAUD,
 ) -> None:
-    """Push a signal through a stream plan and report beats, states of the signal, or runs."""
+    """Push a signal through a stream plan and report beats, states of the signal, or runs; with
+    --port, through the device that runs the plan."""
     _check_numbers(("--chunk-ms", chunk_ms), ("--budget-ms", budget_ms), ("--seconds", seconds))
     if baseline and gain is None:
         raise BadInput("--baseline is of integers with a --gain; give both")
     loaded = open_plan(plan)
     wanted = plan_input(loaded, beats=annotations is not None)
-    opened = Stream(loaded)
+    classes = Stream(loaded).classes
     if annotations is not None:
-        _check_annotations(annotations, opened, plan, source)
+        _check_annotations(annotations, classes, plan, source)
+    if port is not None and budget_ms is not None:
+        raise BadInput("--budget-ms: with --port the device's firmware has the budget")
     said = Wanted(lead, rate, None if gain is None else Adc(gain, baseline))
     feed = open_feed(wanted, source, said, resample, coding(text, mv, source))
     trained = feed.record in TRAINED_ON and is_packaged(loaded)
-    replay = Replay(opened, feed.rate_hz, _seconds(budget_ms), realtime)
     limit = None if seconds is None else max(1, round(seconds * feed.rate_hz))
     chunks = cut(feed.arrays, max(1, round(chunk_ms * feed.rate_hz / 1000)), limit)
     pace = Pace(feed.rate_hz) if realtime and not feed.live else None
     beats: list[Beat] = []
-    with_runs = runs or not opened.classes
+    with_runs = runs or not classes
     with ExitStack() as stack:
+        pushed: Pushed = Stream(loaded)
+        if port is not None:
+            link = stack.enter_context(opened_link(port, baud))
+            pushed = RemoteStream(link, loaded, with_runs)
+        replay = Replay(
+            pushed, feed.rate_hz, _seconds(budget_ms), time_runs=realtime and port is None,
+            time_pushes=realtime and port is not None)
         view = None
         if realtime and not as_json and stdout().is_terminal:
             view = stack.enter_context(LiveView(stdout(), replay, feed.name))
@@ -113,10 +129,10 @@ def stream(
             if as_json:
                 for event in events:
                     if with_runs or not isinstance(event, Run):
-                        emit_line(_event(loaded, event, feed.rate_hz))
+                        emit_line(event_json(loaded, event, feed.rate_hz))
             if view is not None:
                 view.show(chunk, events)
-    summary = replay.summary()
+        summary = replay.summary()
     if not summary.samples and not interrupt.asked:
         raise BadInput(f"{feed.name}: holds no samples; at least one is needed")
     if annotations is not None:
@@ -125,10 +141,11 @@ def stream(
             feed.name, beats, feed.rate_hz, feed.record_rate_hz, length))
     late = None if pace is None else pace.worst_late
     if as_json:
-        emit_line({**_summary_json(summary, feed, late, interrupt.asked),
+        emit_line({**summary_json(summary, feed, late, interrupt.asked),
                    "training_record": trained})
     else:
-        _show(summary, feed, loaded, late, trained)
+        where = HERE if port is None else ON_THE_DEVICE
+        show_summary(summary, feed, loaded, late, where, trained)
         if annotations is not None:
             say(f"beats   written to {annotations}")
     if interrupt.asked:
@@ -145,9 +162,9 @@ def _seconds(budget_ms: float | None) -> float | None:
     return None if budget_ms is None else max(budget_ms / 1000, SHORTEST_S)
 
 
-def _check_annotations(path: Path, opened: Stream, plan: Path, source: str) -> None:
+def _check_annotations(path: Path, classes: int, plan: Path, source: str) -> None:
     """Raises BadInput for annotations that could not be written, before the work starts."""
-    if class_names(opened.classes) != ECG360_CLASSES:
+    if class_names(classes) != ECG360_CLASSES:
         raise BadInput(
             "--annotations: the plan reports no beats of N, S and V; convert the model with "
             "--stream hop=N,frontend=ecg360,beats=yes")
@@ -205,103 +222,3 @@ def _results(
         yield chunk, replay.push(chunk)
     interrupt.waiting = False
     yield np.zeros(0, np.int16), replay.finish()
-
-
-# ---- output
-
-
-def _event(plan: Plan, event: Event, rate_hz: float) -> dict[str, Any]:
-    """time_s: of the R peak, of the first sample of the state, of the newest sample of the run."""
-    if isinstance(event, Beat):
-        assert plan.model.stream is not None
-        assert plan.model.stream.beats is not None
-        names = class_names(plan.outputs[0].shape[-1] - 1)
-        return {"type": "beat", "sample": event.position, "time_s": event.position / rate_hz,
-                "class": names[event.kind],
-                "strength": event.strength / (1 << plan.model.stream.beats.p_bits)}
-    place = {"sample": event.sample, "time_s": event.sample / rate_hz}
-    if isinstance(event, Run):
-        outputs = {io.name: out.tolist() for io, out in zip(plan.outputs, event.outputs)}
-        return {"type": "run", **place, "column": event.column, "skip": event.skip,
-                "outputs": outputs}
-    return {"type": "signal", **place, "state": event.state.name.lower()}
-
-
-def _summary_json(
-    summary: Summary, feed: Feed, late: float | None, interrupted: bool
-) -> dict[str, Any]:
-    p50, p99, worst = summary.latency_s or (None, None, None)
-    return {
-        "type": "summary", "source": feed.name, "lead": feed.lead, "rate_hz": summary.rate_hz,
-        "source_rate_hz": feed.record_rate_hz, "samples": summary.samples,
-        "seconds": summary.seconds, "missing": summary.missing, "beats": summary.beats,
-        "beats_per_minute": summary.per_minute, "signal_seconds": summary.signal,
-        "runs": summary.runs, "overruns": summary.overruns, "budget_s": summary.budget_s,
-        "worst_run_s": summary.worst_s, "wall_s": summary.wall_s,
-        "times_real_time": summary.times_real_time, "latency_p50_s": p50, "latency_p99_s": p99,
-        "latency_max_s": worst, "worst_late_s": late, "interrupted": interrupted,
-        "input": feed.values, "outputs": [asdict(out) for out in summary.outputs],
-    }
-
-
-def _show(
-    summary: Summary, feed: Feed, plan: Plan, late: float | None, trained: bool
-) -> None:
-    assert plan.model.stream is not None
-    title = f"{feed.name}, {feed.part}" if feed.part else feed.name
-    lead = f", lead {feed.lead}" if feed.lead else ""
-    resampled = (f" resampled from {feed.record_rate_hz:g} Hz"
-                 if feed.record_rate_hz != feed.rate_hz else "")
-    length = f"{counted(summary.samples, 'sample')} at {summary.rate_hz:g} Hz{resampled}"
-    say(f"{title}{lead}: {length}, {summary.seconds:,.1f} s", "bold")
-    if trained:
-        say(TRAINED_NOTE)
-    say("Not a medical device.")
-    say()
-    if summary.beats:
-        rows: list[list[Cell]] = [
-            [styled(name), count, _rate(count, summary)] for name, count in summary.beats.items()]
-        total = sum(summary.beats.values())
-        table(("beats", "found>", "per minute>"), [*rows, ["all", total, _rate(total, summary)]])
-    else:
-        _show_outputs(summary)
-    say()
-    if feed.values:
-        say(f"input   {feed.values}")
-    if plan.model.stream.quality is not None:
-        _show_signal(summary, feed)
-    say(f"missing {counted(summary.missing, 'sample')}")
-    say(f"runs    {summary.runs:,}, {summary.overruns:,} of them over the budget of "
-        f"{1000 * summary.budget_s:.4g} ms;")
-    say(f"        the longest took {1000 * summary.worst_s:.3f} ms in the core, which is what the "
-        "budget counts")
-    if summary.latency_s is not None:
-        p50, p99, worst = (f"{1000 * s:.3f}" for s in summary.latency_s)
-        say(f"latency p50 {p50}, p99 {p99}, max {worst} ms a push of one run's samples:")
-        say("        front end, run in the core and handing over the results")
-    if late is not None:
-        say(f"pace    {1000 * late:.1f} ms behind the clock at most")
-    if summary.times_real_time is not None:
-        say(f"speed   {summary.times_real_time:,.0f} times real time, on this computer")
-
-
-def _show_outputs(summary: Summary) -> None:
-    """Of a plan that leaves its outputs to the caller."""
-    say("The plan reports runs, not beats (--json prints each of them). Their outputs:")
-    table(
-        ("output", "a run", "lowest>", "mean>", "highest>"),
-        [(out.name, shape(out.shape), *((out.low, out.mean, out.high) if out.count else ()))
-         for out in summary.outputs])
-
-
-def _show_signal(summary: Summary, feed: Feed) -> None:
-    states = ", ".join(f"{name} {length:,.1f} s" for name, length in summary.signal.items())
-    say(f"signal  {states}")
-    saturated = summary.signal.get("saturated", 0.0)
-    if feed.adc_assumed and saturated > LONG_SATURATED * summary.seconds:
-        say("        so saturated: are --gain and --baseline (the ADC value at 0 mV) right?",
-            "yellow")
-
-
-def _rate(count: int, summary: Summary) -> str:
-    return f"{60 * count / summary.seconds:.1f}" if summary.samples else "-"

@@ -32,6 +32,8 @@ LEAST_CHUNK = 128
 """Bytes of a message below which chunks are never halved."""
 CLEAN = 32
 """Requests without a loss after which chunks may grow again."""
+REOPEN_S = 0.2
+"""Between two tries to open a port that is gone."""
 
 
 class Port(Protocol):
@@ -72,15 +74,17 @@ class Link:
         framing: Framing = Framing.COBS,
         patience: Patience = Patience(),
         sequence: int | None = None,
+        reopen: Callable[[], Port] | None = None,
     ) -> None:
         """sequence: of the first request; None: any, so that a new process does not meet the
-        device's memory of the last one's write.
+        device's memory of the last one's write. reopen: the port anew, when it is gone.
 
         Raises LinkTimeout when no device answers, LinkLost, LinkRefused.
         """
         self.port = port
         self.patience = patience
         self.counters = Counters()
+        self._reopen = reopen
         self._decoder = Decoder(framing)
         self._framing = framing
         self._sequence = secrets.randbelow(smp.SEQUENCES) if sequence is None else sequence
@@ -192,24 +196,52 @@ class Link:
         """The device's counters since its start."""
         return self.request(STATS, {})
 
-    def reset(self, settle: float = 0.0) -> None:
+    def reset(self, settle: float = 0.0, timeout: float = 15.0) -> None:
         """Reset the device and return when it answers again.
 
         A reset that is repeated spends a try of a trial. So when the reply is lost, the device's
         counters say whether it has happened: they begin anew.
-        settle: seconds after the reply in which nothing is asked.
+        settle: seconds after the reply in which nothing is asked; timeout: seconds to come back
+        in. A port that goes with the device (USB) is opened again.
         """
         for _ in range(self.patience.tries):
             before = int(self.stats()["frames"])
             try:
                 self.request(RESET, {}, tries=1)
                 done = True
-            except LinkTimeout:
+            except (LinkTimeout, LinkLost):
                 done = False
             time.sleep(settle)
-            if int(self.stats()["frames"]) <= before or done:
+            if self._frames_once_back(timeout) <= before or done:
                 return
         raise LinkTimeout("the device does not reset")
+
+    def _frames_once_back(self, timeout: float) -> int:
+        end = time.monotonic() + timeout
+        while True:
+            try:
+                return int(self.request(STATS, {}, tries=2)["frames"])
+            except LinkTimeout:
+                if time.monotonic() >= end:
+                    raise LinkTimeout(
+                        f"the device is not back {timeout:g} s after its reset; look at it, or "
+                        "wait longer with --timeout") from None
+            except LinkLost:
+                if time.monotonic() >= end or self._reopen is None:
+                    raise
+                time.sleep(REOPEN_S)
+                self._open_again()
+
+    def _open_again(self) -> None:
+        """The port anew, where that is possible already."""
+        assert self._reopen is not None
+        self.port.close()
+        try:
+            self.port = self._reopen()
+            self._decoder = Decoder(self._framing)
+            self._guard(self._flush)
+        except LinkLost:
+            return
 
 
 def open_link(
@@ -220,12 +252,16 @@ def open_link(
 
     Raises LinkLost when it cannot be opened, and as Link().
     """
+    def opened() -> Port:
+        try:
+            port: Port = serial.serial_for_url(url, baudrate=baud, write_timeout=5)
+        except (serial.SerialException, OSError, ValueError) as error:
+            raise LinkLost(f"{url} cannot be opened: {error}") from error
+        return port
+
+    port = opened()
     try:
-        port: Port = serial.serial_for_url(url, baudrate=baud, write_timeout=5)
-    except (serial.SerialException, OSError, ValueError) as error:
-        raise LinkLost(f"{url} cannot be opened: {error}") from error
-    try:
-        return Link(port, framing, patience)
+        return Link(port, framing, patience, reopen=opened)
     except BaseException:
         port.close()
         raise

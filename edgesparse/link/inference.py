@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 
 import numpy as np
 
@@ -16,6 +17,7 @@ SELF_TEST = Command(Group.EDGESPARSE, 5, Op.WRITE, "test itself")
 PROFILE = Command(Group.EDGESPARSE, 6, Op.READ, "give its times per layer")
 LATENCY = Command(Group.EDGESPARSE, 7, Op.READ, "give its times")
 RUN = Command(Group.EDGESPARSE, 9, Op.WRITE, "run the plan")
+MEMORY = Command(Group.EDGESPARSE, 10, Op.READ, "give its memory")
 
 OVERHEAD = 48
 RUN_WAIT = 5.0
@@ -33,12 +35,41 @@ class StepTime:
 
 @dataclass(frozen=True)
 class Latency:
-    """Of runs and pushed hops, microseconds. bins[k] counts those in [2^k, 2^(k+1))."""
+    """Of runs and pushed hops, microseconds. bins[k] counts those in [2^k, 2^(k+1)); ticks: of the
+    clock of StepTime in all, modulo 2^32."""
 
     count: int
     mean: int
     most: int
+    ticks: int
     bins: tuple[int, ...]
+
+
+class Cause(IntEnum):
+    """Why the firmware started last."""
+
+    POWER = 0
+    ASKED = 1
+    FAULT = 2
+    WATCHDOG = 3
+
+
+@dataclass(frozen=True)
+class Memory:
+    """RAM of the device, bytes. pc: of the fault or hang that `cause` names, else 0.
+
+    stack_most  the deepest it has been since the start
+    arena_used  what the plan takes of the arena, step counters included
+    fixed       variables and buffers
+    """
+
+    stack: int
+    stack_most: int
+    arena: int
+    arena_used: int
+    fixed: int
+    cause: Cause
+    pc: int
 
 
 def run(link: Link, inputs: Sequence[Array]) -> list[Array]:
@@ -60,12 +91,13 @@ def reset_state(link: Link) -> None:
     link.request(RUN, {"rst": True})
 
 
-def self_test(link: Link) -> int:
+def self_test(link: Link, tries: int | None = None) -> int:
     """Run the plan's built-in vector; microseconds it took. A stream ends by it.
 
+    tries: to be answered; None: as many as any request has
     Raises LinkRefused when it gave other bytes.
     """
-    return int(link.request(SELF_TEST, {}, wait=RUN_WAIT)["us"])
+    return int(link.request(SELF_TEST, {}, wait=RUN_WAIT, tries=tries)["us"])
 
 
 def _write_input(link: Link, number: int, data: bytes) -> None:
@@ -100,4 +132,14 @@ def latency(link: Link) -> Latency:
     reply = link.request(LATENCY, {})
     bins = np.frombuffer(bytes(reply["h"]), "<u4")
     return Latency(
-        int(reply["n"]), int(reply["mean"]), int(reply["max"]), tuple(int(b) for b in bins))
+        int(reply["n"]), int(reply["mean"]), int(reply["max"]), int(reply["t"]),
+        tuple(int(b) for b in bins))
+
+
+def memory(link: Link) -> Memory:
+    """Raises LinkRefused by a firmware that does not measure it."""
+    reply = link.request(MEMORY, {})
+    stack, most, arena, used, fixed, pc = (
+        int(reply[key])
+        for key in ("stack", "stack_max", "arena", "arena_used", "static", "pc"))
+    return Memory(stack, most, arena, used, fixed, Cause(int(reply["cause"])), pc)

@@ -65,7 +65,7 @@ GROUP_CODES = {
         24: "the SHA-256 is missing or is not that of the bytes in flash",
         25: "the plan is for another sample rate or number of channels",
         27: "older than the oldest version allowed",
-        28: "a trial needs both slots; confirm or reset first",
+        28: "a trial needs both slots",
         29: "the plan was made for another target", 30: "larger than a slot",
         31: "more bytes than announced", 32: "only the plan that runs can be confirmed"},
     Group.EDGESPARSE: {

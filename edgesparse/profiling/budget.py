@@ -27,6 +27,7 @@ HERTZ = {"khz": 10**3, "mhz": 10**6, "ghz": 10**9}
 NUMBER = r"(\d{1,18}(?:\.\d{1,18})?)"
 TIME = re.compile(rf"{NUMBER}(us|ms|s)@{NUMBER}(khz|mhz|ghz)", re.IGNORECASE)
 AMOUNT = re.compile(r"(cycles|instructions)=(\d{1,18})", re.IGNORECASE)
+CLOCK = re.compile(rf"{NUMBER}(khz|mhz|ghz)", re.IGNORECASE)
 SHOWN = 5
 """Layers that are listed, those that cost most."""
 PRUNED = (0.5, 0.75, 0.9)
@@ -118,6 +119,16 @@ def split_target(text: str) -> tuple[str, str]:
     """A budget that ends with @ and a target: (the budget, the target or nothing)."""
     head, _, last = text.rpartition("@")
     return (head, last) if head and last in target_names() else (text, "")
+
+
+def parse_clock(text: str) -> int:
+    """64MHz -> Hz. Raises BadInput for anything else."""
+    found = CLOCK.fullmatch(text)
+    hertz = int(Fraction(found[1]) * HERTZ[found[2].lower()]) if found else 0
+    if not hertz:
+        raise BadInput(f"--clock {text}: a number above 0 and kHz, MHz or GHz is allowed, such as "
+                       "64MHz")
+    return hertz
 
 
 def _checked(budget: Budget) -> Budget:

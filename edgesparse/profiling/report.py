@@ -10,6 +10,7 @@ from typing import Any
 from edgesparse.errors import BadInput
 from edgesparse.npu.isa import COUNTERS
 from edgesparse.plan.plan import Plan
+from edgesparse.profiling.device import DeviceLayer, DeviceProfile
 from edgesparse.profiling.energy import FLASH_SETTINGS, EnergyModel
 from edgesparse.profiling.profile import CPU, HostProfile, LayerProfile, Profile
 
@@ -21,7 +22,7 @@ MOST = 10**18
 """No cost is above it, in cycles or pJ."""
 
 
-def profile_json(found: Profile | HostProfile, plan: Plan) -> dict[str, Any]:
+def profile_json(found: Profile | HostProfile | DeviceProfile, plan: Plan) -> dict[str, Any]:
     """Everything about a profile; cycles and counters are means of the runs."""
     sha = plan.model.source_sha256
     head = {
@@ -32,6 +33,8 @@ def profile_json(found: Profile | HostProfile, plan: Plan) -> dict[str, Any]:
     }
     if isinstance(found, HostProfile):
         return head | {"rounds": found.rounds, "layers": [asdict(layer) for layer in found.layers]}
+    if isinstance(found, DeviceProfile):
+        return head | _of_device(found)
     return head | {
         "knobs": {"launch_cycles": found.knobs.launch_cycles, "fetch": found.knobs.fetch,
                   "scan_width": found.knobs.scan_width or found.config.scan_width},
@@ -43,6 +46,18 @@ def profile_json(found: Profile | HostProfile, plan: Plan) -> dict[str, Any]:
         "reset": found.reset,
         "energy": _energy(found),
     }
+
+
+def _of_device(found: DeviceProfile) -> dict[str, Any]:
+    """cost: in `unit`, mean of the runs; ms by the clock and, of instructions, the assumption."""
+    def told(layer: DeviceLayer) -> dict[str, Any]:
+        return asdict(layer) | {"ms": found.milliseconds(layer.cost)}
+
+    return {
+        "unit": found.unit, "hz": found.hz,
+        "assumed_cycles_per_instruction": found.cycles_per_instruction,
+        "rest": found.rest, "total": told(found.total),
+        "layers": [told(layer) for layer in found.layers]}
 
 
 def _layer(layer: LayerProfile, lanes: int) -> dict[str, Any]:
@@ -111,10 +126,15 @@ def _check(now: Mapping[str, Any], before: Any) -> None:
         raise BadInput(
             f"--compare: a profile of {before.get('model') or 'another model'}, this is "
             f"{now['model'] or 'another one'}; profiles of the same model file can be compared")
-    if ("total" in now) != ("total" in before):
+    if unit_of(now) != unit_of(before):
         raise BadInput(
-            f"--compare: made on {before.get('on')}, this is on {now['on']}; shares of time and "
-            "emulated cycles do not compare")
+            f"--compare: made on {before.get('on')}, this is on {now['on']}; {unit_of(before)} and "
+            f"{unit_of(now)} do not compare")
+
+
+def unit_of(profile: Mapping[str, Any]) -> str:
+    """What the costs of a profile are."""
+    return str(profile.get("unit", "emulated cycles" if "total" in profile else "shares of time"))
 
 
 def _is_whole(profile: dict[str, Any]) -> bool:
@@ -125,14 +145,14 @@ def _is_whole(profile: dict[str, Any]) -> bool:
         return False
     parts = [*layers, profile["total"]] if "total" in profile else layers
     return all(isinstance(part, dict) and isinstance(part.get("name"), str)
-               and _is_cost(part, "total" in profile) for part in parts)
+               and _is_cost(part, unit_of(profile)) for part in parts)
 
 
-def _is_cost(layer: Mapping[str, Any], npu: bool) -> bool:
+def _is_cost(layer: Mapping[str, Any], unit: str) -> bool:
     energy = layer.get("energy_pj", {})
     wanted = (
         [layer.get("emulated_cycles"), energy.get("total") if isinstance(energy, dict) else None]
-        if npu else [layer.get("share")])
+        if unit == "emulated cycles" else [layer.get("share", layer.get("cost"))])
     return all(isinstance(number, (int, float)) and 0 <= number <= MOST for number in wanted)
 
 
@@ -169,8 +189,8 @@ def _row(name: str, now: Mapping[str, Any] | None, before: Mapping[str, Any] | N
 def _cost(layer: Mapping[str, Any] | None) -> float | None:
     if layer is None:
         return None
-    return float(layer["share"] if "share" in layer else layer["emulated_cycles"])
+    return float(next(layer[key] for key in ("share", "cost", "emulated_cycles") if key in layer))
 
 
 def _picojoules(layer: Mapping[str, Any] | None) -> float | None:
-    return None if layer is None or "share" in layer else float(layer["energy_pj"]["total"])
+    return float(layer["energy_pj"]["total"]) if layer and "energy_pj" in layer else None

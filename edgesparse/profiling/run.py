@@ -12,6 +12,7 @@ from edgesparse.graph.ir import Array
 from edgesparse.npu.listing import host_steps
 from edgesparse.plan.plan import Plan
 from edgesparse.profiling.bound import bound_run, step_cycles
+from edgesparse.profiling.device import CLOCK_HZ, QEMU, DeviceProfile, profile_emulated
 from edgesparse.profiling.profile import (
     CPU,
     MERGED,
@@ -43,32 +44,37 @@ ROUNDS = 9
 class ProfileOptions:
     """How to profile.
 
-    seed   of the inputs where the user gives none
-    knobs  of an emulated NPU
-    trace  keep the events of the last run
+    seed      of the inputs where the user gives none
+    knobs     of an emulated NPU
+    trace     keep the events of the last run
+    clock_hz  of an emulated core, for milliseconds
     """
 
     seed: int = 0
     knobs: NpuKnobs = field(default_factory=NpuKnobs)
     trace: bool = False
+    clock_hz: int = CLOCK_HZ
 
 
 def profile(
     plan: Plan, x: Inputs | None = None, on: str = "esn-s",
     options: ProfileOptions | None = None,
-) -> Profile | HostProfile:
+) -> Profile | HostProfile | DeviceProfile:
     """Run a plan and count, layer by layer.
 
     x   as Session.run() takes it, one run or several; of a stream the samples, as Stream.push()
         does. None: uniform int8; of a stream bumps as of a heart, 72 a minute, in a little noise
-    on  "host", the portable core; or a target with an emulated NPU
+    on  "host", the portable core; a target with an emulated NPU; or qemu:CPU, an emulated board
     Raises BadInput for an unknown machine or inputs that do not fit, WrongMachine when the plan was
-    made for another machine, NpuRefused when its program is not sound.
+    made for another machine, NpuRefused when its program is not sound, and for a board as
+    profile_emulated().
     """
     options = options or ProfileOptions()
+    if on.startswith(QEMU):
+        return profile_emulated(plan, x, on, options.seed, options.clock_hz)
     machines = (HOST, *backends()[1:])
     if on not in machines:
-        raise BadInput(f"on {on!r}: {', '.join(machines)} is allowed")
+        raise BadInput(f"on {on!r}: {', '.join(machines)} or {QEMU}CPU is allowed")
     if on == HOST:
         return _on_host(plan, x, options)
     check_program(plan)

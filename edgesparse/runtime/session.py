@@ -63,7 +63,7 @@ class Session:
                  follow each other: a streaming plan remembers from one to the next
         Raises BadInput for a number, shape or type of inputs that does not fit.
         """
-        inputs, batch = self._inputs(x)
+        inputs, batch = stored_inputs(self.plan.inputs, x)
         runs = 1 if batch is None else batch
         results = [np.empty((runs, *out.shape), dtype_of(out)) for out in self.plan.outputs]
         with self._turn:
@@ -82,7 +82,7 @@ class Session:
         On an NPU: of that, what is left in the arena after the run.
         Raises BadInput as run() does, and for a batch.
         """
-        inputs, batch = self._inputs(x)
+        inputs, batch = stored_inputs(self.plan.inputs, x)
         if batch is not None:
             raise BadInput("run_traced takes one run at a time, without a batch axis")
         written: dict[int, Array] = {}
@@ -120,24 +120,6 @@ class Session:
         names = [layer.name for layer in self.plan.layers]
         return tuple(StepTime(n, *counts) for n, counts in zip(names, self.native.counts()))
 
-    def _inputs(self, x: Inputs) -> tuple[list[Array], int | None]:
-        """Each input as [runs, *shape] int8, and the length of the batch axis if there is one."""
-        wanted = self.plan.inputs
-        arrays = [np.asarray(a) for a in _in_order(x, wanted)]
-        batches = {len(a) if a.ndim == len(w.shape) + 1 else None for a, w in zip(arrays, wanted)}
-        for a, w in zip(arrays, wanted):
-            if a.shape[-len(w.shape) :] != w.shape or a.ndim > len(w.shape) + 1 or not a.size:
-                raise BadInput(
-                    f"input {w.name!r} has shape {list(a.shape)}; {list(w.shape)} is allowed, or "
-                    f"[n, {', '.join(map(str, w.shape))}] for n runs")
-        if len(batches) > 1:
-            raise BadInput(
-                "inputs of one run and of several, or of different numbers of runs, do not mix: "
-                f"give all of them the same first axis (found {sorted(map(str, batches))})")
-        batch = batches.pop()
-        stored = [_stored(a, w) for a, w in zip(arrays, wanted)]
-        return [a[None] if batch is None else a for a in stored], batch
-
     def _write(self, values: Sequence[Array]) -> None:
         for buffer, value in zip(self.native.inputs, values):
             buffer[:] = value.ravel()
@@ -153,6 +135,29 @@ class Session:
         ring = self.plan.model.rings[place.ring]
         # The head has moved past what was written.
         return ring_addresses(place, ring, int(self._heads[place.ring]) - place.columns)
+
+
+def stored_inputs(
+    wanted: Sequence[IoInfo], x: Inputs
+) -> tuple[list[Array], int | None]:
+    """Each input as [runs, *shape] int8, and the length of the batch axis if there is one.
+
+    Raises BadInput for a number, shape or type of inputs that does not fit.
+    """
+    arrays = [np.asarray(a) for a in _in_order(x, wanted)]
+    batches = {len(a) if a.ndim == len(w.shape) + 1 else None for a, w in zip(arrays, wanted)}
+    for a, w in zip(arrays, wanted):
+        if a.shape[-len(w.shape) :] != w.shape or a.ndim > len(w.shape) + 1 or not a.size:
+            raise BadInput(
+                f"input {w.name!r} has shape {list(a.shape)}; {list(w.shape)} is allowed, or "
+                f"[n, {', '.join(map(str, w.shape))}] for n runs")
+    if len(batches) > 1:
+        raise BadInput(
+            "inputs of one run and of several, or of different numbers of runs, do not mix: "
+            f"give all of them the same first axis (found {sorted(map(str, batches))})")
+    batch = batches.pop()
+    stored = [_stored(a, w) for a, w in zip(arrays, wanted)]
+    return [a[None] if batch is None else a for a in stored], batch
 
 
 def _in_order(x: Inputs, wanted: Sequence[IoInfo]) -> list[Array]:

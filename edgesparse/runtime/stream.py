@@ -65,12 +65,7 @@ class Stream:
                  quantized as Session.run() does
         Raises BadInput for a shape or number that does not fit, NativeError after a flush.
         """
-        frames = self._frames(np.asarray(samples))
-        if frames.dtype.kind == "f":
-            return self.push_raw(self._input.from_real(frames))
-        if frames.dtype.kind not in "iu":
-            raise BadInput(f"samples are {frames.dtype}; int16 or float is allowed")
-        return self.push_raw(self._input.from_integers(frames))
+        return self.push_raw(self._input.pushed(self._frames(np.asarray(samples))))
 
     def push_raw(self, frames: Array) -> list[Event]:
         """As push() of int16, and without a front end values beyond int8 are clamped, as the core

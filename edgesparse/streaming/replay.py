@@ -6,13 +6,13 @@ import math
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 import numpy as np
 
 from edgesparse.errors import BadInput
 from edgesparse.graph.ir import Array
-from edgesparse.plan.plan import IoInfo
-from edgesparse.runtime.stream import Stream
+from edgesparse.plan.plan import IoInfo, Plan
 from edgesparse.signals.annotations import Annotations
 from edgesparse.signals.resample import SAME, resampled
 from edgesparse.signals.signal import Signal
@@ -69,6 +69,30 @@ class Pace:
             self.sleep(ahead)
         else:
             self.worst_late = max(self.worst_late, -ahead)
+
+
+class Pushed(Protocol):
+    """What is used of a stream, wherever it runs."""
+
+    plan: Plan
+    hop: int
+    classes: int
+
+    @property
+    def samples(self) -> int: ...
+    @property
+    def runs(self) -> int: ...
+    @property
+    def missing(self) -> int: ...
+    @property
+    def overruns(self) -> int: ...
+    @property
+    def worst_seconds(self) -> float: ...
+    @property
+    def signal(self) -> SignalState: ...
+    def budget(self, seconds: float) -> None: ...
+    def push(self, samples: Array) -> list[Event]: ...
+    def flush(self) -> list[Event]: ...
 
 
 class Times:
@@ -132,7 +156,7 @@ class Summary:
                    longest
     wall_s         time spent in the plan, on this computer
     latency_s      p50, p99, max of the time to take a run's samples and give its results, where
-                   runs were timed one by one; waiting for a chunk to fill is not in it
+                   runs (or pushes) were timed; waiting for a chunk to fill is not in it
     outputs        of a plan that reports runs
     """
 
@@ -174,15 +198,17 @@ def class_names(classes: int) -> tuple[str, ...]:
 class Replay:
     """A stream and the account of it.
 
-    rate_hz    of the samples
-    budget_s   time a run may take; None: the signal time of its samples
-    time_runs  push at most one run's samples at a time, so that each is timed by itself
+    rate_hz      of the samples
+    budget_s     time a run may take; None: the signal time of its samples
+    time_runs    push at most one run's samples at a time, so that each is timed by itself
+    time_pushes  time pushes as they come
     """
 
-    stream: Stream
+    stream: Pushed
     rate_hz: float
     budget_s: float | None = None
     time_runs: bool = False
+    time_pushes: bool = False
     wall_s: float = 0.0
     times: Times = field(default_factory=Times)
 
@@ -200,7 +226,11 @@ class Replay:
     def push(self, samples: Array) -> list[Event]:
         """[n] int16; what they gave."""
         if not self.time_runs:
-            return self._account(self._timed(samples))
+            before = self.wall_s
+            found = self._timed(samples)
+            if self.time_pushes:
+                self.times.add(self.wall_s - before)
+            return self._account(found)
         events: list[Event] = []
         at = 0
         while at < len(samples):
@@ -225,7 +255,7 @@ class Replay:
         states = [*self._states]
         states[self._state] += self.stream.samples - self._since
         latency = None
-        if self.time_runs:
+        if self.time_runs or self.time_pushes:
             latency = (self.times.percentile(50), self.times.percentile(99), self.times.max)
         return Summary(
             self.rate_hz, self.stream.samples, self.stream.missing,

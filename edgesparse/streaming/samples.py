@@ -72,6 +72,17 @@ class PlanInput:
                 f"({_outside(signal.samples)}): {WAY_OUT}")
         return self.from_real(signal.millivolts(), signal.name)
 
+    def pushed(self, values: Array) -> Array:
+        """What a caller pushes as int16: integers are what the plan takes, floats are real.
+
+        Raises BadInput for another type, and as from_integers() and from_real().
+        """
+        if values.dtype.kind == "f":
+            return self.from_real(values)
+        if values.dtype.kind not in "iu":
+            raise BadInput(f"samples are {values.dtype}; int16 or float is allowed")
+        return self.from_integers(values)
+
     def from_integers(self, values: Array, name: str = "push") -> Array:
         """Integers of any shape as int16; MISSING stays.
 

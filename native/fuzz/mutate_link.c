@@ -54,6 +54,12 @@ typedef struct store {
     bool open;
 } store;
 
+static void memory(void *user, es_link_memory *to)
+{
+    (void)user;
+    memset(to, 0xFF, sizeof *to);
+}
+
 static int slot(void *user, uint32_t number, es_link_slot *info)
 {
     (void)user;
@@ -217,7 +223,7 @@ static uint32_t make_message(uint8_t *message)
     message[4] = 0;
     message[5] = groups[below(sizeof groups)];
     message[6] = (uint8_t)below(255);
-    message[7] = (uint8_t)below(11);
+    message[7] = (uint8_t)below(12);
     if (below(4) != 0 && message[HEADER] >> 4 == 0xA) { /* with its check */
         static const uint8_t key[3] = {0x61, 'c', 0x44};
         uint32_t crc;
@@ -322,6 +328,8 @@ int main(int count, char **words)
 
     start(&session, &plan);
     config.session = &session;
+    config.memory = memory;
+    config.ticks_per_second = UINT32_MAX;
     for (int i = 1; i + 1 < count; i += 2) {
         unsigned long value = strtoul(words[i + 1], NULL, 10);
         check(words[i][0] == '-', "-n N -s SEED");

@@ -296,7 +296,9 @@ static void try_one(const es_plan *original, const es_sites *sites,
         tally->accepted++;
         run(&plan, tally);
     } else {
-        check(fault.invariant > 0 && fault.invariant < INVARIANTS,
+        check(status == ES_ERR_BUILD
+                  ? fault.invariant == 0
+                  : fault.invariant > 0 && fault.invariant < INVARIANTS,
               "a refusal without an invariant");
         tally->refused[fault.invariant]++;
         tally->version += status == ES_ERR_VERSION;

@@ -1,5 +1,6 @@
 /* The plan that has one of everything gives, on this machine, what the NumPy
- * interpreter of the plan said: every source, stage, encoding and layout. */
+ * interpreter of the plan said: every source, stage, encoding and layout. The
+ * clock is read once a step: a firmware feeds its watchdog there. */
 #include <stdio.h>
 
 #include "edgesparse/edgesparse.h"
@@ -7,10 +8,17 @@
 
 static uint8_t arena[1024] __attribute__((aligned(16)));
 
+static uint32_t readings;
+
+static uint32_t count_readings(void)
+{
+    return readings++;
+}
+
 int main(void)
 {
     es_plan plan;
-    es_info info;
+    es_info info = {0};
     es_session session;
     es_status status =
         es_plan_open(&plan, plan_everything, sizeof plan_everything, NULL);
@@ -21,8 +29,11 @@ int main(void)
         status = es_session_init(&session, &plan, arena, sizeof arena);
     }
     if (status == ES_OK) {
+        es_set_clock(&session, count_readings);
         status = es_self_test(&session);
     }
-    printf("%s\n", es_status_text(status));
-    return status != ES_OK;
+    printf("%s, %lu readings of the clock in %lu steps\n",
+           es_status_text(status), (unsigned long)readings,
+           (unsigned long)info.steps);
+    return status != ES_OK || readings != info.steps;
 }

@@ -50,10 +50,10 @@ typedef struct es_plan {
 
 /* Where and why a plan was refused. */
 typedef struct es_fault {
-    uint16_t
-        invariant; /* number of PLAN_FORMAT.md section 12, e.g. 24 = I-24 */
-    int16_t step;  /* step it was met in; -1: none */
-    int32_t index; /* tensor, row, branch or stage number; -1: none */
+    uint16_t invariant; /* number of PLAN_FORMAT.md section 12, e.g. 24 = I-24;
+                           0: none is broken, the build lacks something */
+    int16_t step;       /* step it was met in; -1: none */
+    int32_t index;      /* tensor, row, branch or stage number; -1: none */
 } es_fault;
 
 /* Check `size` bytes at `bytes` against every invariant and open them.
@@ -61,7 +61,8 @@ typedef struct es_fault {
  * plan   [1] filled on success
  * bytes  [size] uint8, aligned to ES_ALIGN; must outlive the plan
  * fault  [1] or NULL: filled when the plan is refused
- * Returns ES_OK, ES_ERR_ARG, ES_ERR_FILE, ES_ERR_VERSION or ES_ERR_FORMAT. */
+ * Returns ES_OK, ES_ERR_ARG, ES_ERR_FILE, ES_ERR_VERSION, ES_ERR_FORMAT or, in
+ * a core built for certain plans (ES_CONFIG), ES_ERR_BUILD. */
 ES_MUST_CHECK es_status es_plan_open(es_plan *plan, const void *bytes,
                                      size_t size, es_fault *fault);
 
@@ -74,6 +75,8 @@ typedef struct es_info {
     uint32_t outputs;
     uint32_t config;              /* configuration id of the target; 0: none */
     const uint8_t *source_sha256; /* [32] of the model file; NULL: unknown */
+    uint32_t rate_mhz; /* of a stream's samples, millihertz; 0: unknown or no
+                          stream */
 } es_info;
 
 /* Returns ES_OK or ES_ERR_ARG. */
@@ -120,7 +123,9 @@ ES_MUST_CHECK es_status es_input(const es_session *session, uint32_t index,
 ES_MUST_CHECK es_status es_output(const es_session *session, uint32_t index,
                                   es_buffer *buffer);
 
-/* Run all steps once. Returns ES_OK, ES_ERR_ARG or ES_ERR_RUNNER. */
+/* Run all steps once. Returns ES_OK, ES_ERR_ARG, ES_ERR_RUNNER or, in a core
+ * built for one plan that lacks what a step needs after all, ES_ERR_BUILD: so
+ * too where ES_ERR_RUNNER or ES_ERR_SELF_TEST stands below. */
 ES_MUST_CHECK es_status es_run(es_session *session);
 
 /* Run one step; for debugging and profiles: all of them in order are es_run.
@@ -145,7 +150,7 @@ void es_set_runner(es_session *session, es_runner_fn runner, void *user);
 /* Count per step from now on: ticks between two calls of `ticks` (a free
  * running counter, wrap-around allowed within a step) into counters.
  *
- * ticks     NULL: count runs only
+ * ticks     NULL: count runs only. A self test calls it once a step, too
  * counters  [es_info.steps], owned by the caller; NULL: stop counting */
 void es_set_clock(es_session *session, uint32_t (*ticks)(void));
 void es_set_counters(es_session *session, es_step_counter *counters);

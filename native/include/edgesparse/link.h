@@ -76,6 +76,16 @@ typedef struct es_link_images {
     void *user;
 } es_link_images;
 
+/* RAM, in bytes, and why the firmware started last. */
+typedef struct es_link_memory {
+    uint32_t stack, stack_max;  /* all, and the most there was in use */
+    uint32_t arena, arena_used; /* all, and what the plan takes */
+    uint32_t fixed;             /* of variables and buffers */
+    uint32_t cause; /* 0 power or a button, 1 by command, 2 a fault, 3 the
+                       watchdog */
+    uint32_t pc;    /* 2, 3: where it was */
+} es_link_memory;
+
 typedef struct es_link_config {
     uint8_t *rx, *tx;   /* [buf_size + ES_LINK_CHECK] each; rx on an even
                            address */
@@ -83,9 +93,11 @@ typedef struct es_link_config {
     uint8_t *ring;      /* [ring_size] results wait here until acknowledged */
     uint32_t ring_size; /* 0: no streams */
     void (*send)(void *user, const uint8_t *bytes, size_t size);
-    void (*reset)(void *user);       /* after the reply; NULL: refused */
-    uint32_t (*micros)(void *user);  /* free running; NULL: times are 0 */
-    void *user;                      /* given to the three above */
+    void (*reset)(void *user);      /* after the reply; NULL: refused */
+    uint32_t (*micros)(void *user); /* free running; NULL: times are 0 */
+    void (*memory)(void *user, es_link_memory *memory); /* NULL: refused */
+    void *user;                      /* given to the four above */
+    uint32_t ticks_per_second;       /* of the session's clock; 0: unknown */
     const es_link_images *images;    /* NULL: no plan store */
     es_session *session;             /* of the plan that runs; NULL: none */
     const es_step_counter *counters; /* of that session; NULL: no profile */
@@ -112,32 +124,35 @@ typedef struct es_link_stats {
 typedef struct es_link_times {
     uint32_t count, max;
     uint64_t sum;
+    uint32_t ticks; /* sum by the session's clock; wraps */
     uint32_t bins[ES_LINK_BINS];
 } es_link_times;
 
 /* Content private, size public. */
 typedef struct es_link {
-    es_link_config config;
-    es_link_stats stats;
+    /* What is used most comes first: short offsets are short instructions. */
     struct {
+        uint8_t state, before, code, left, quad, padding, skip;
         uint32_t have, need, bits;
-        uint8_t state, before, code, left, quad, padding, prefix;
     } frame;
     struct {
-        uint32_t crc, size, reply;
-        uint8_t header[8];
-        bool known;
-    } last; /* the write that was done last */
-    struct {
-        uint32_t size;
-        bool open;
-    } upload;
-    struct {
-        uint32_t id, next, made, acked, record;
         bool open, runs, ended;
+        uint32_t id, next, made, acked, record;
     } stream;
+    es_link_config config;
+    es_link_stats stats;
+    uint32_t upload; /* bytes announced; 0: no upload */
+    struct {
+        uint8_t header[8];
+        uint32_t crc, reply;
+    } last; /* the write that was done last */
     es_link_times times;
 } es_link;
+
+/* The plan store (store.h) as `images`: a trial has one start before it is
+ * reverted. `store` has been mounted and must outlive the link. */
+struct es_store;
+es_link_images es_link_store_images(struct es_store *store);
 
 /* Returns ES_OK or ES_ERR_ARG. What the pointers of `config` name must stay;
  * `config` itself is copied. */
@@ -147,7 +162,7 @@ ES_MUST_CHECK es_status es_link_init(es_link *link,
 /* Take one byte from the line. Replies leave before it returns. */
 void es_link_feed(es_link *link, uint8_t byte);
 
-/* The line has been quiet for long (100 ms): drop what is half received. Not
+/* The line has been quiet for long (0.5 s): drop what is half received. Not
  * needed, but a client that comes after one that died is heard sooner. */
 void es_link_idle(es_link *link);
 

@@ -106,17 +106,15 @@ typedef struct es_store_state {
     } slot[2];
 } es_store_state;
 
-/* Content private, size public. */
+/* Content private, size public. What is used most comes first: short offsets
+ * are short instructions. */
 typedef struct es_store {
     const es_flash *flash;
     const es_store_hooks *hooks;
-    es_store_state state;
-    uint32_t seq, gen, log_erases;
-    uint32_t used;  /* records of the log sector that this session fills */
-    uint8_t sector; /* that sector, or the newest record's before it is */
+    uint8_t running;
+    uint8_t sector; /* that this session fills, or the newest record's before */
     uint8_t keep;   /* bit i: log sector i may not be erased now */
     uint8_t fresh;  /* this session has erased `sector` */
-    uint8_t running;
     struct {
         uint8_t slot; /* or ES_STORE_NO_SLOT: no upload */
         uint8_t tail_size;
@@ -124,6 +122,9 @@ typedef struct es_store {
         uint8_t sha[ES_STORE_SHA];
         uint8_t tail[ES_STORE_WRITE_UNIT]; /* received, not yet programmed */
     } upload;
+    uint32_t seq, gen, log_erases;
+    uint32_t used; /* records of the log sector that this session fills */
+    es_store_state state;
 } es_store;
 
 /* Read the log; must be done after every reset before anything else. flash and
@@ -215,8 +216,8 @@ const es_store_state *es_store_state_of(const es_store *store);
 
 typedef struct es_sha256 {
     uint32_t hash[8];
-    uint64_t size; /* bytes taken */
-    uint8_t block[64];
+    uint32_t size; /* bytes taken: below 4 GiB */
+    uint32_t block[16];
 } es_sha256;
 
 void es_sha256_start(es_sha256 *sha);

@@ -58,7 +58,7 @@ static inline es_map es_map_of(const uint8_t *arena, const es_ring *rings,
                                const es_place *place)
 {
     es_map map = {place, 0, 0};
-    if (place->ring_role != ES_RING_NONE) {
+    if (ES_HAS_RINGS && place->ring_role != ES_RING_NONE) {
         uint32_t columns = rings[place->ring].columns;
         uint32_t first = es_ring_head(arena, (uint32_t)place->ring);
         if (place->ring_role == ES_RING_VIEW) {
@@ -75,15 +75,16 @@ static inline es_map es_map_of(const uint8_t *arena, const es_ring *rings,
 static inline uint32_t es_base_offset(const es_ring *rings,
                                       const es_place *place)
 {
-    return place->ring_role != ES_RING_NONE ? rings[place->ring].offset
-                                            : place->offset;
+    return ES_HAS_RINGS && place->ring_role != ES_RING_NONE
+               ? rings[place->ring].offset
+               : place->offset;
 }
 
 /* Where a column of an NWC tensor starts; those of a ring wrap. */
 static inline ptrdiff_t es_nwc_column_at(const es_map *map, int32_t column)
 {
     ptrdiff_t pitch = (ptrdiff_t)map->place->pitch;
-    if (map->ring_columns) {
+    if (ES_HAS_RINGS && map->ring_columns) {
         uint32_t at = map->first + (uint32_t)column;
         at -= at >= map->ring_columns ? map->ring_columns : 0;
         return (ptrdiff_t)at * pitch;
@@ -96,7 +97,7 @@ static inline ptrdiff_t es_column_at(const es_map *map, int32_t column)
 {
     const es_place *place = map->place;
     ptrdiff_t pitch = (ptrdiff_t)place->pitch;
-    switch (place->layout) {
+    switch (ES_HAS_LAYOUTS ? place->layout : ES_LAYOUT_NWC) {
     case ES_LAYOUT_NWC:
         return es_nwc_column_at(map, column);
     case ES_LAYOUT_PLANAR:
@@ -115,7 +116,7 @@ static inline ptrdiff_t es_column_at(const es_map *map, int32_t column)
 static inline ptrdiff_t es_channel_at(const es_map *map, uint32_t channel)
 {
     ptrdiff_t pitch = (ptrdiff_t)map->place->pitch;
-    switch (map->place->layout) {
+    switch (ES_HAS_LAYOUTS ? map->place->layout : ES_LAYOUT_NWC) {
     case ES_LAYOUT_NWC:
         return (ptrdiff_t)channel;
     case ES_LAYOUT_C4:

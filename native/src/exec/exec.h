@@ -168,17 +168,18 @@ void es_softmax(int8_t *column, uint32_t channels, const es_stage *stage);
 void es_halo_fill(const es_writer *tensor);
 
 /* Decode step `index`; then run it: all but the heads of the rings it appends
- * to; then set those. */
+ * to; then set those. Running gives false, and nothing is done, in a build that
+ * was made without the way the step has to go. */
 void es_step_begin(es_exec *x, uint8_t *arena, const es_root *root,
                    uint32_t index);
-void es_step_run(es_exec *x);
+bool es_step_run(es_exec *x);
 void es_step_advance(es_exec *x);
 /* Between the two: CRC-32 `crc` continued over what the step has written,
  * branch by branch in logical order; unchanged for a Copy. */
 uint32_t es_step_trace(es_exec *x, uint32_t crc);
 
-/* A whole run of a session, its time compared with the budget. ES_OK or
- * ES_ERR_RUNNER. */
+/* A whole run of a session, its time compared with the budget. ES_OK,
+ * ES_ERR_RUNNER or ES_ERR_BUILD. */
 es_status es_session_run(es_session *session, const es_root *root);
 
 #endif /* ES_EXEC_H */

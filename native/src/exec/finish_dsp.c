@@ -107,9 +107,11 @@ static void scale_rows(const es_dsp_tile *tile, uint32_t first, uint32_t rows,
         return;
     }
     for (uint32_t row = 0;; row += ROWS) {
-        row = tile->width == 4   ? scale_4(tile, first, row, rows, to)
-              : tile->width == 2 ? scale_2(tile, first, row, rows, to)
-                                 : scale_1(tile, first, row, rows, to);
+        row = ES_HAS_FOURS && tile->width == 4
+                  ? scale_4(tile, first, row, rows, to)
+              : ES_HAS_PAIRS && tile->width == 2
+                  ? scale_2(tile, first, row, rows, to)
+                  : scale_1(tile, first, row, rows, to);
         uint32_t end = rows - row < ROWS ? rows : row + ROWS;
         rows_slowly(tile, first, row, end, to);
         if (end == rows) {
@@ -195,13 +197,14 @@ void es_dsp_add(const es_stage *stage, const int8_t *values,
 
 bool es_dsp_finishes(const es_regular *step)
 {
-    return !step->add.kind || (is_full(&step->requant) && adds(&step->add));
+    return !ES_HAS_ADD || !step->add.kind ||
+           (is_full(&step->requant) && adds(&step->add));
 }
 
 void es_dsp_finish(const es_dsp_tile *tile, uint32_t row, uint32_t rows)
 {
     const es_regular *step = tile->step;
-    const bool more = step->add.kind != 0;
+    const bool more = ES_HAS_ADD && step->add.kind != 0;
     int8_t between[ES_DSP_SUMS];
     int8_t *to[ES_TILE_COLUMNS];
     for (uint32_t p = 0; p < tile->width; p++) {

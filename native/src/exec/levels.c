@@ -11,12 +11,13 @@
 
 static bool has_level(uint8_t kind)
 {
-    return es_stage_pools(kind) || kind == ES_STAGE_SOFTMAX;
+    return es_stage_pools(kind) || (ES_HAS_SOFTMAX && kind == ES_STAGE_SOFTMAX);
 }
 
 static bool sums(uint8_t kind)
 {
-    return kind == ES_STAGE_AVG_POOL || kind == ES_STAGE_MEAN;
+    return (ES_HAS_AVG_POOL && kind == ES_STAGE_AVG_POOL) ||
+           (ES_HAS_MEAN && kind == ES_STAGE_MEAN);
 }
 
 static int32_t *sums_of(const es_level *level)
@@ -46,7 +47,7 @@ static void begin_column(es_level *level, uint32_t column, uint32_t channels)
 /* The next column of the level below that goes into this one's column. */
 static bool next_tap(es_level *level, uint32_t *column)
 {
-    if (!level->window) {
+    if (!es_has_windows() || !level->window) {
         if (level->tap == level->taps) {
             return false;
         }
@@ -115,7 +116,7 @@ static void end_column(es_exec *x, uint32_t number)
     const es_branch *branch = &x->lane.branch;
     es_stage stage;
     es_stage_view(branch, level->stage, &stage);
-    if (level->kind == ES_STAGE_SOFTMAX) {
+    if (ES_HAS_SOFTMAX && level->kind == ES_STAGE_SOFTMAX) {
         es_softmax(bytes_of(level), branch->channels, &stage);
     }
     es_tile tile;
@@ -188,7 +189,7 @@ static bool ends_block(const es_level *level)
 {
     const es_running *running = &level->running;
     uint32_t tap = level->tap;
-    if (!running->there || tap > running->fresh) {
+    if (!ES_HAS_RUNNING || !running->there || tap > running->fresh) {
         return false;
     }
     return running->each || tap == running->fresh ||
@@ -216,8 +217,9 @@ static void end_block(const es_exec *x, es_level *level)
 static bool takes_input(const es_exec *x, const es_level *level)
 {
     const es_place *place = x->input.map.place;
-    return x->step.source_kind == ES_SOURCE_LOAD && level->stage == 0 &&
-           x->step.branches.count == 1 && place->layout == ES_LAYOUT_NWC &&
+    return ES_HAS_LOAD && x->step.source_kind == ES_SOURCE_LOAD &&
+           level->stage == 0 && x->step.branches.count == 1 &&
+           place->layout == ES_LAYOUT_NWC &&
            place->channels == x->lane.branch.channels &&
            (place->columns > 1 || level->taps == 1) &&
            level->kind != ES_STAGE_SOFTMAX;

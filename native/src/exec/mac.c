@@ -93,7 +93,7 @@ static void set_columns(const es_exec *x, const es_mac_source *source,
 {
     const es_geometry *g = source->mac.geometry;
     for (uint32_t p = 0; p < count; p++) {
-        if (source->patches) {
+        if (ES_HAS_PATCHES && source->patches) {
             int8_t *to = source->patches + p * source->patch;
             es_gather(&x->input, g, columns[p], to);
             job->x[p] = to;
@@ -228,7 +228,8 @@ void es_mac_columns(es_exec *x, const es_mac_source *source,
     for (uint32_t i = 0; i < mac->weights.groups.count; i++) {
         es_weight_iter it;
         es_row_group_view(&mac->weights, i, &it.group); /* one copy */
-        if (it.group.encoding == ES_DENSE) {
+        if (es_has_only_dense() ||
+            (ES_HAS_DENSE && it.group.encoding == ES_DENSE)) {
             run_dense(&run, &it.group);
             continue;
         }

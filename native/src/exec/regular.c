@@ -24,7 +24,7 @@ static bool stages_are_regular(const es_exec *x, const es_branch *branch,
         return true;
     }
     es_stage_view(branch, 1, &view->add);
-    if (view->add.kind != ES_STAGE_ADD) {
+    if (!ES_HAS_ADD || view->add.kind != ES_STAGE_ADD) {
         return false;
     }
     view->operand = es_reader_of(x, view->add.operand);
@@ -36,8 +36,9 @@ static bool stages_are_regular(const es_exec *x, const es_branch *branch,
 
 bool es_regular_view(const es_exec *x, es_regular *view)
 {
-    if (x->step.source_kind != ES_SOURCE_MAC || x->step.branches.count != 1 ||
-        !is_nwc(&x->input.map) || !is_nwc(&x->lane.output.map)) {
+    if (!ES_HAS_MAC || x->step.source_kind != ES_SOURCE_MAC ||
+        x->step.branches.count != 1 || !is_nwc(&x->input.map) ||
+        !is_nwc(&x->lane.output.map)) {
         return false;
     }
     es_mac mac;
@@ -64,7 +65,7 @@ const int8_t *es_regular_patch(const es_regular *step, uint32_t column,
                                int8_t *to)
 {
     const es_geometry *g = step->geometry;
-    if (!step->in_place) {
+    if (ES_HAS_PATCHES && !step->in_place) {
         es_gather(&step->input, g, column, to);
         return to;
     }

@@ -318,16 +318,17 @@ static bool choose(const es_regular *step, method *to)
     const es_row_group *group = &step->group;
     uint32_t words = 4 * es_dsp_groups(step);
     uint32_t four = 2 * words + (step->geometry->in_c % 4 ? words / 4 : 0);
-    bool fours = step->columns > 2 && step->scratch_bytes >= 4 * four;
+    bool fours =
+        ES_HAS_FOURS && step->columns > 2 && step->scratch_bytes >= 4 * four;
     to->width = fours ? 4 : 1;
-    if (group->encoding == ES_DENSE) {
+    if (ES_HAS_DENSE && group->encoding == ES_DENSE) {
         to->sums = fours ? dense_four : dense_one;
         return true;
     }
-    if (group->encoding != ES_BSR || group->index_bits != 8) {
+    if (!ES_HAS_BSR || group->encoding != ES_BSR || group->index_bits != 8) {
         return false;
     }
-    if (group->block_cols == 4) {
+    if (ES_HAS_WIDE && group->block_cols == 4) {
         uint32_t height = group->block_rows;
         to->sums = !fours        ? square_one
                    : height == 1 ? wide_1
@@ -337,11 +338,12 @@ static bool choose(const es_regular *step, method *to)
                      : height == 4 && step->patch % 4 == 0 &&
                            group->row_count % 4 == 0;
     }
-    if (group->block_cols != 1 || group->block_rows != 4 ||
+    if (!ES_HAS_TALL || group->block_cols != 1 || group->block_rows != 4 ||
         group->row_count % 4) {
         return false;
     }
-    bool twos = step->columns > 1 && step->patch <= MOST_BLOCKS &&
+    bool twos = ES_HAS_PAIRS && step->columns > 1 &&
+                step->patch <= MOST_BLOCKS &&
                 step->scratch_bytes >= 4 * step->patch;
     to->width = twos ? 2 : 1;
     to->sums = twos ? tall_two : tall_one;
@@ -372,9 +374,9 @@ static const void *inputs_of(const es_regular *step, uint32_t width,
     if (width == 1) {
         return es_dsp_patch(step, first, scratch);
     }
-    if (width == 2) {
+    if (ES_HAS_PAIRS && width == 2) {
         es_dsp_pair(step, first, scratch);
-    } else {
+    } else if (ES_HAS_FOURS) {
         es_dsp_widen(step, first, scratch);
     }
     return scratch;
@@ -410,7 +412,7 @@ bool es_regular__dsp(const es_regular *step)
     if (!es_dsp_finishes(step)) {
         return false;
     }
-    if (step->geometry->groups != 1) {
+    if (ES_HAS_GROUPS && step->geometry->groups != 1) {
         return es_dsp_depthwise(step);
     }
     if (!choose(step, &how)) {

@@ -77,12 +77,15 @@ es_status es_output(const es_session *session, uint32_t index,
     return buffer_of(session, &root, root.outputs, index, buffer);
 }
 
-static void run_step(es_session *session, const es_root *root, uint32_t step)
+static es_status run_step(es_session *session, const es_root *root,
+                          uint32_t step)
 {
     uint32_t before = session->ticks ? session->ticks() : 0;
     es_exec x;
     es_step_begin(&x, session->arena, root, step);
-    es_step_run(&x);
+    if (!es_step_run(&x)) {
+        return ES_ERR_BUILD;
+    }
     es_step_advance(&x);
     if (session->counters) {
         es_step_counter *counter = &session->counters[step];
@@ -91,6 +94,7 @@ static void run_step(es_session *session, const es_root *root, uint32_t step)
             counter->ticks += session->ticks() - before;
         }
     }
+    return ES_OK;
 }
 
 es_status es_session_run(es_session *session, const es_root *root)
@@ -103,7 +107,10 @@ es_status es_session_run(es_session *session, const es_root *root)
         }
     } else {
         for (uint32_t step = 0; step < root->steps.count; step++) {
-            run_step(session, root, step);
+            es_status status = run_step(session, root, step);
+            if (status != ES_OK) {
+                return status;
+            }
         }
     }
     if (session->ticks) {
@@ -136,8 +143,7 @@ es_status es_run_step(es_session *session, uint32_t step)
     if (step >= root.steps.count) {
         return ES_ERR_ARG;
     }
-    run_step(session, &root, step);
-    return ES_OK;
+    return run_step(session, &root, step);
 }
 
 es_status es_reset(es_session *session)
@@ -226,8 +232,13 @@ es_status es_self_test(es_session *session)
     uint32_t crc = 0;
     for (uint32_t step = 0; step < root.steps.count; step++) {
         es_exec x;
+        if (session->ticks) { /* it may be what feeds a watchdog */
+            (void)session->ticks();
+        }
         es_step_begin(&x, session->arena, &root, step);
-        es_step_run(&x);
+        if (!es_step_run(&x)) {
+            return ES_ERR_BUILD;
+        }
         crc = es_step_trace(&x, crc);
         es_step_advance(&x);
     }

@@ -80,7 +80,8 @@ static void with_operand(const es_exec *x, const es_stage *stage,
         column_at[p] = es_column_at(&operand.map,
                                     place->columns > 1 ? (int32_t)column : 0);
     }
-    if (stage->kind == ES_STAGE_ADD && place->layout == ES_LAYOUT_NWC) {
+    if (ES_HAS_ADD && stage->kind == ES_STAGE_ADD &&
+        place->layout == ES_LAYOUT_NWC) {
 #define ES_ADD_KERNEL(name)                                                    \
     if (name(stage, part, operand.base, column_at, place->channels > 1)) {     \
         return;                                                                \
@@ -94,11 +95,13 @@ static void with_operand(const es_exec *x, const es_stage *stage,
             es_channel_at(&operand.map, place->channels > 1 ? channel : 0);
         for (uint32_t p = 0; p < part->tile->columns; p++) {
             int32_t *v = &part->tile->value[p][r], o = at[column_at[p]];
-            int32_t result = stage->kind == ES_STAGE_ADD
+            int32_t result = ES_HAS_ADD && stage->kind == ES_STAGE_ADD
                                  ? es_stage_add(stage, *v, o)
-                             : stage->kind == ES_STAGE_MUL
+                             : ES_HAS_MUL && stage->kind == ES_STAGE_MUL
                                  ? es_stage_mul(stage, *v, o)
-                                 : add_single_requant(stage, channel, *v, o);
+                             : ES_HAS_ADD_SINGLE_REQUANT
+                                 ? add_single_requant(stage, channel, *v, o)
+                                 : 0;
             *v = es_clamp(result, stage->qmin, stage->qmax);
         }
     }
@@ -110,19 +113,14 @@ void es_stages_apply(const es_exec *x, const es_part *part, uint32_t begin,
     for (uint32_t i = begin; i < end; i++) {
         es_stage stage;
         es_stage_view(&x->lane.branch, i, &stage);
-        switch (stage.kind) {
-        case ES_STAGE_REQUANT:
+        if (ES_HAS_REQUANT && stage.kind == ES_STAGE_REQUANT) {
             es_requant(&stage, part);
-            break;
-        case ES_STAGE_CLAMP:
+        } else if (ES_HAS_CLAMP && stage.kind == ES_STAGE_CLAMP) {
             clamp(&stage, part);
-            break;
-        case ES_STAGE_LUT:
+        } else if (ES_HAS_LUT && stage.kind == ES_STAGE_LUT) {
             lut(&stage, part);
-            break;
-        default:
+        } else if (es_has_operands()) {
             with_operand(x, &stage, part);
-            break;
         }
     }
 }

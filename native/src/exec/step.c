@@ -51,7 +51,7 @@ static bool lane_has(const es_exec *x, uint32_t channel)
 
 bool es_lane_takes(es_exec *x, uint32_t channel)
 {
-    if (x->collect) {
+    if (es_has_collect() && x->collect) {
         return true;
     }
     if (x->lane.level_count) { /* a pass for this branch alone */
@@ -117,8 +117,10 @@ void es_lane_emit(es_exec *x, const es_part *part, uint32_t level)
     bool last = level == lane->level_count;
     uint32_t begin = level > 0 ? lane->levels[level - 1].stage + 1U : 0;
     uint32_t end = last ? lane->branch.stages.count : lane->levels[level].stage;
-    es_stages_apply(x, part, begin, end);
-    if (last) {
+    if (ES_HAS_ELEMENTWISE) {
+        es_stages_apply(x, part, begin, end);
+    }
+    if (!es_has_levels() || last) {
         store(x, part);
     } else {
         es_level_add(&lane->levels[level], part);
@@ -140,7 +142,7 @@ static void collect(const es_collect *into, const es_tile *tile)
 
 void es_emit(es_exec *x, es_tile *tile)
 {
-    if (x->collect) {
+    if (es_has_collect() && x->collect) {
         collect(x->collect, tile);
         return;
     }
@@ -194,11 +196,11 @@ void es_load_columns(es_exec *x, const uint32_t *columns, uint32_t count)
 void es_source_columns(es_exec *x, const es_mac_source *source,
                        const uint32_t *columns, uint32_t count)
 {
-    if (x->step.source_kind == ES_SOURCE_MAC) {
+    if (ES_HAS_MAC_TILES && x->step.source_kind == ES_SOURCE_MAC) {
         es_mac_columns(x, source, columns, count);
-    } else if (x->step.source_kind == ES_SOURCE_SVDF) {
+    } else if (ES_HAS_SVDF && x->step.source_kind == ES_SOURCE_SVDF) {
         es_svdf_column(x);
-    } else {
+    } else if (ES_HAS_LOAD) {
         es_load_columns(x, columns, count);
     }
 }
@@ -207,7 +209,8 @@ void es_source_columns(es_exec *x, const es_mac_source *source,
  * sides. Returns whether it was one. */
 static bool move_columns(es_exec *x)
 {
-    if (x->step.source_kind != ES_SOURCE_LOAD || x->step.branches.count != 1) {
+    if (!ES_HAS_LOAD || x->step.source_kind != ES_SOURCE_LOAD ||
+        x->step.branches.count != 1) {
         return false;
     }
     const es_map *from = &x->input.map, *to = &x->lane.output.map;
@@ -247,14 +250,14 @@ static void run_tiles(es_exec *x)
 {
     es_mac_source source;
     uint8_t *scratch = x->arena + x->step.scratch_offset;
-    if (x->step.source_kind == ES_SOURCE_MAC) {
+    if (ES_HAS_MAC_TILES && x->step.source_kind == ES_SOURCE_MAC) {
         es_mac_begin(x, &source);
         scratch += source.scratch;
-    } else if (x->step.source_kind == ES_SOURCE_SVDF) {
+    } else if (ES_HAS_SVDF && x->step.source_kind == ES_SOURCE_SVDF) {
         es_svdf_push(x);
     }
     uint32_t branches = x->step.branches.count;
-    for (uint32_t b = 0; b < branches; b++) {
+    for (uint32_t b = 0; es_has_levels() && b < branches; b++) {
         lane_set(x, b);
         x->has_levels |= (uint32_t)es_branch_has_levels(&x->lane.branch) << b;
     }
@@ -262,7 +265,7 @@ static void run_tiles(es_exec *x)
         lane_set(x, 0);
         run_elementwise(x, &source);
     }
-    for (uint32_t b = 0; b < branches; b++) {
+    for (uint32_t b = 0; es_has_levels() && b < branches; b++) {
         if (x->has_levels >> b & 1) {
             lane_set(x, b);
             es_levels_find(x, scratch);
@@ -296,21 +299,25 @@ void es_step_begin(es_exec *x, uint8_t *arena, const es_root *root,
     lane_set(x, 0);
 }
 
-void es_step_run(es_exec *x)
+bool es_step_run(es_exec *x)
 {
-    if (x->step.source_kind == ES_SOURCE_COPY) {
+    if (ES_HAS_COPY && x->step.source_kind == ES_SOURCE_COPY) {
         es_copy_run(x);
-    } else if (x->step.source_kind == ES_SOURCE_LSTM) {
+    } else if (ES_HAS_LSTM && x->step.source_kind == ES_SOURCE_LSTM) {
         es_lstm_run(x);
     } else if (!es_regular_run(x) && !move_columns(x)) {
+        if (!es_has_tiles(x->step.source_kind)) {
+            return false;
+        }
         run_tiles(x);
     }
-    for (uint32_t b = 0; b < x->step.branches.count; b++) {
+    for (uint32_t b = 0; ES_HAS_HALO && b < x->step.branches.count; b++) {
         lane_is(x, b);
         if (x->lane.output.map.place->halo) {
             es_halo_fill(&x->lane.output);
         }
     }
+    return true;
 }
 
 static void advance(uint8_t *arena, const es_root *root, uint32_t ring,
@@ -324,6 +331,9 @@ static void advance(uint8_t *arena, const es_root *root, uint32_t ring,
 void es_step_advance(es_exec *x)
 {
     uint16_t rings[2];
+    if (!ES_HAS_RINGS) {
+        return;
+    }
     for (uint32_t b = 0; b < x->step.branches.count; b++) {
         lane_is(x, b);
         const es_place *place = x->lane.output.map.place;

@@ -1,355 +1,239 @@
 #include "link/cbor.h"
 
+#include <stdarg.h>
+#include <stddef.h>
 #include <string.h>
 
-enum { UINT, NEGATIVE, BYTES, TEXT, ARRAY, MAP, TAG, SIMPLE };
-enum { INDEFINITE = 31, BREAK = 0xFF, FALSE_BYTE = 0xF4, TRUE_BYTE = 0xF5 };
+enum { UINT, NEGATIVE, BYTES, TEXT, ARRAY, MAP, TAG, SIMPLE, MAJOR = 7 };
+enum {
+    EIGHT_BYTES = 27,
+    INDEFINITE = 31,
+    BREAK = 0xFF,
+    FALSE_INFO = 20 /* true is the next */
+};
+enum { NEEDED = 8 }; /* this bit of an entry's type */
+
+/* Behind `key`, at its type. */
+static const char *type_of(const char *key)
+{
+    while (*key >= ' ') {
+        key++;
+    }
+    return key;
+}
 
 /* ---- reading ---- */
 
 typedef struct reader {
     const uint8_t *at, *end;
-} reader;
-
-typedef struct item {
-    uint8_t major, info;
-    bool big; /* the value does not fit 32 bits */
+    /* Of the item whose head was read last. */
     uint32_t value;
-} item;
+    uint8_t major, info;
+    /* What is looked for in the outermost map. */
+    const char *wanted;
+    es_argument *arguments;
+} reader;
 
 static uint32_t left(const reader *r)
 {
     return (uint32_t)(r->end - r->at);
 }
 
-/* The first byte of an item and the number that follows it. */
-static bool read_head(reader *r, item *head)
+/* The first byte of an item and the number that follows it. True: an item that
+ * may stand here; the bytes of a string are all there. */
+static bool read_head(reader *r)
 {
-    uint32_t bytes;
+    uint32_t bytes = 0, value;
 
     if (left(r) == 0) {
         return false;
     }
-    head->major = *r->at >> 5;
-    head->info = *r->at++ & 31;
-    head->value = head->info;
-    head->big = false;
-    if (head->info < 24) {
-        return true;
+    r->major = *r->at >> 5;
+    r->info = *r->at++ & 31;
+    value = r->info;
+    if (value == INDEFINITE) {
+        value = UINT32_MAX;
+    } else if (value >= 24) {
+        bytes = 1u << (value - 24);
+        value = 0;
     }
-    if (head->info > 27) {
-        return head->info == INDEFINITE &&
-               (head->major == ARRAY || head->major == MAP);
-    }
-    bytes = 1u << (head->info - 24);
-    if (left(r) < bytes) {
+    if (bytes > 8 || left(r) < bytes) {
         return false;
     }
-    head->value = 0;
-    for (; bytes > 0; bytes--) {
-        head->big |= head->value >> 24 != 0;
-        head->value = head->value << 8 | *r->at++;
+    for (; bytes > 0; bytes--, r->at++) {
+        value = value << 8 | *r->at;
     }
-    return true;
-}
-
-static bool skip_string(reader *r, const item *head)
-{
-    if (head->big || head->value > left(r)) {
-        return false;
-    }
-    r->at += head->value;
-    return true;
-}
-
-/* Whether the container ends here; steps over the break. */
-static bool at_end(reader *r, const item *head, uint32_t done)
-{
-    if (head->info != INDEFINITE) {
-        return done == head->value;
-    }
-    if (left(r) > 0 && *r->at == BREAK) {
-        r->at++;
-        return true;
-    }
-    return false;
-}
-
-static bool skip(reader *r, uint32_t depth);
-
-/* A big count needs no check: there are not so many bytes, so it fails. */
-static bool skip_items(reader *r, const item *head, uint32_t depth)
-{
-    if (depth == ES_CBOR_DEPTH || head->big) {
-        return false;
-    }
-    for (uint32_t i = 0; !at_end(r, head, i); i++) {
-        if (head->major == MAP && (left(r) == 0 || *r->at >> 5 != TEXT)) {
-            return false;
-        }
-        if ((head->major == MAP && !skip(r, depth + 1)) ||
-            !skip(r, depth + 1)) {
-            return false;
-        }
-    }
-    return true;
-}
-
-static bool skip(reader *r, uint32_t depth)
-{
-    item head;
-
-    if (!read_head(r, &head)) {
-        return false;
-    }
-    switch (head.major) {
+    r->value = value;
+    switch (r->major) {
     case BYTES:
-    case TEXT:
-        return skip_string(r, &head);
+    case TEXT: /* endless ones are too long */
+        return value <= left(r) && r->info != EIGHT_BYTES;
     case ARRAY:
     case MAP:
-        return skip_items(r, &head, depth);
-    case TAG:
-        return false;
+        return r->info != EIGHT_BYTES;
     default:
-        return true;
+        return r->major != TAG && r->info != INDEFINITE;
     }
 }
 
-bool es_cbor_open(es_cbor_map *map, const uint8_t *bytes, uint32_t size)
+/* The argument whose key has just been read, and its type; NULL if nobody
+ * wants it. */
+static es_argument *find(const reader *r, char *type)
 {
-    reader r = {bytes, bytes + size};
+    es_argument *argument = r->arguments;
 
-    if (size == 0 || bytes[0] >> 5 != MAP || !skip(&r, 0) || r.at != r.end) {
+    for (const char *key = r->wanted; *key != 0; argument++) {
+        const char *end = type_of(key);
+        if ((uint32_t)(end - key) == r->value &&
+            memcmp(key, r->at, r->value) == 0) {
+            *type = *end;
+            return argument->bytes != NULL ? NULL : argument;
+        }
+        key = end + 1;
+    }
+    return NULL;
+}
+
+/* The item whose head has just been read. */
+static bool take(const reader *r, char type, es_argument *argument)
+{
+    bool simple = r->major == SIMPLE;
+
+    argument->bytes = r->at;
+    argument->value = simple ? r->value - FALSE_INFO : r->value;
+    return r->major == (type & MAJOR) && r->info < EIGHT_BYTES &&
+           (!simple || r->info >> 1 == FALSE_INFO >> 1);
+}
+
+/* Steps over an item and what is in it. Recursion ends at ES_CBOR_DEPTH. */
+static bool step_over(reader *r, uint32_t depth, es_argument *argument,
+                      char type)
+{
+    uint32_t items;
+    bool endless, map;
+
+    if (!read_head(r) || (depth == 0 && r->major != MAP) ||
+        (argument != NULL && !take(r, type, argument))) {
         return false;
     }
-    map->bytes = bytes;
-    map->size = size;
+    if (r->major != ARRAY && r->major != MAP) {
+        if (r->major == BYTES || r->major == TEXT) {
+            r->at += r->value;
+        }
+        return true;
+    }
+    if (depth == ES_CBOR_DEPTH) {
+        return false;
+    }
+    map = r->major == MAP;
+    endless = r->info == INDEFINITE;
+    /* A count too big needs no check: there are not so many bytes. */
+    for (items = r->value; items > 0; items--) {
+        if (endless && left(r) > 0 && *r->at == BREAK) {
+            r->at++;
+            break;
+        }
+        argument = NULL;
+        if (map) {
+            if (!read_head(r) || r->major != TEXT) {
+                return false;
+            }
+            if (depth == 0) {
+                argument = find(r, &type);
+            }
+            r->at += r->value;
+        }
+        if (!step_over(r, depth + 1, argument, type)) {
+            return false;
+        }
+    }
     return true;
 }
 
-/* No strlen here or below: it is not among what the core may call. */
-static bool is_key(const uint8_t *text, uint32_t size, const char *key)
+bool es_cbor_read(const uint8_t *bytes, uint32_t size, const char *wanted,
+                  es_argument *arguments)
 {
-    for (uint32_t i = 0; i < size; i++) {
-        if (key[i] == 0 || (uint8_t)key[i] != text[i]) {
-            return false;
-        }
-    }
-    return key[size] == 0;
-}
+    reader r = {.at = bytes,
+                .end = bytes + size,
+                .wanted = wanted,
+                .arguments = arguments};
 
-/* Steps to the value of `key`. The map has been checked, so reading it cannot
- * fail; the results are looked at all the same. */
-static bool find(const es_cbor_map *map, const char *key, reader *r)
-{
-    item head, name;
-
-    r->at = map->bytes;
-    r->end = map->bytes + map->size;
-    if (!read_head(r, &head)) {
+    if (!step_over(&r, 0, NULL, 0) || r.at != r.end) {
         return false;
     }
-    for (uint32_t i = 0; !at_end(r, &head, i); i++) {
-        const uint8_t *text;
-        if (!read_head(r, &name)) {
+    while (*wanted != 0) {
+        const char *type = type_of(wanted);
+        if ((*type & NEEDED) != 0 && arguments->bytes == NULL) {
             return false;
         }
-        text = r->at;
-        if (!skip_string(r, &name)) {
-            return false;
-        }
-        if (is_key(text, name.value, key)) {
-            return true;
-        }
-        if (!skip(r, 1)) {
-            return false;
-        }
+        arguments++;
+        wanted = type + 1;
     }
-    return false;
-}
-
-es_cbor_found es_cbor_uint(const es_cbor_map *map, const char *key,
-                           uint32_t *value)
-{
-    reader r;
-    item head;
-
-    if (!find(map, key, &r)) {
-        return ES_CBOR_ABSENT;
-    }
-    if (!read_head(&r, &head) || head.major != UINT || head.big) {
-        return ES_CBOR_WRONG;
-    }
-    *value = head.value;
-    return ES_CBOR_FOUND;
-}
-
-es_cbor_found es_cbor_bool(const es_cbor_map *map, const char *key, bool *value)
-{
-    reader r;
-
-    if (!find(map, key, &r)) {
-        return ES_CBOR_ABSENT;
-    }
-    if (*r.at != FALSE_BYTE && *r.at != TRUE_BYTE) {
-        return ES_CBOR_WRONG;
-    }
-    *value = *r.at == TRUE_BYTE;
-    return ES_CBOR_FOUND;
-}
-
-static es_cbor_found find_string(const es_cbor_map *map, const char *key,
-                                 uint8_t major, es_cbor_map *found)
-{
-    reader r;
-    item head;
-
-    if (!find(map, key, &r)) {
-        return ES_CBOR_ABSENT;
-    }
-    if (!read_head(&r, &head) || head.major != major) {
-        return ES_CBOR_WRONG;
-    }
-    found->bytes = r.at;
-    found->size = head.value;
-    return ES_CBOR_FOUND;
-}
-
-es_cbor_found es_cbor_bytes(const es_cbor_map *map, const char *key,
-                            const uint8_t **data, uint32_t *size)
-{
-    es_cbor_map string;
-    es_cbor_found found = find_string(map, key, BYTES, &string);
-
-    if (found == ES_CBOR_FOUND) {
-        *data = string.bytes;
-        *size = string.size;
-    }
-    return found;
-}
-
-es_cbor_found es_cbor_text(const es_cbor_map *map, const char *key,
-                           const uint8_t **text, uint32_t *size)
-{
-    es_cbor_map string;
-    es_cbor_found found = find_string(map, key, TEXT, &string);
-
-    if (found == ES_CBOR_FOUND) {
-        *text = string.bytes;
-        *size = string.size;
-    }
-    return found;
+    return true;
 }
 
 /* ---- writing ---- */
 
-static bool room(es_cbor_out *out, uint32_t size)
+uint8_t *es_cbor_space(es_cbor_out *out, uint32_t size)
 {
-    if (out->full || (size_t)(out->end - out->at) < size) {
+    uint8_t *space = out->at;
+
+    if (out->full || (uint32_t)(out->end - space) < size) {
         out->full = true;
-        return false;
-    }
-    return true;
-}
-
-static void put_head(es_cbor_out *out, uint8_t major, uint32_t value)
-{
-    uint32_t bytes = value < 24 ? 0 : value < 256 ? 1 : value < 65536 ? 2 : 4;
-    uint32_t info = bytes == 0 ? value : bytes == 4 ? 26 : 23 + bytes;
-
-    if (!room(out, 1 + bytes)) {
-        return;
-    }
-    *out->at++ = (uint8_t)((uint32_t)major << 5 | info);
-    while (bytes-- > 0) {
-        *out->at++ = (uint8_t)(value >> (8 * bytes));
-    }
-}
-
-static void put_string(es_cbor_out *out, uint8_t major, const void *data,
-                       uint32_t size)
-{
-    put_head(out, major, size);
-    if (room(out, size)) {
-        memcpy(out->at, data, size);
-        out->at += size;
-    }
-}
-
-void es_cbor_put_map(es_cbor_out *out, uint32_t entries)
-{
-    put_head(out, MAP, entries);
-}
-
-void es_cbor_put_array(es_cbor_out *out, uint32_t items)
-{
-    put_head(out, ARRAY, items);
-}
-
-const char *es_cbor_put_string(es_cbor_out *out, const char *text)
-{
-    uint8_t *head = out->at;
-    uint32_t size = 0;
-
-    put_head(out, TEXT, 0);
-    for (; *text != 0; text++, size++) {
-        if (room(out, 1)) {
-            *out->at++ = (uint8_t)*text;
-        }
-    }
-    if (size > ES_CBOR_STRING) {
-        out->full = true;
-    }
-    if (!out->full) {
-        *head = (uint8_t)(*head | size);
-    }
-    return text + 1;
-}
-
-void es_cbor_put_text(es_cbor_out *out, const void *text, uint32_t size)
-{
-    put_string(out, TEXT, text, size);
-}
-
-void es_cbor_put_uint(es_cbor_out *out, const char *key, uint32_t value)
-{
-    (void)es_cbor_put_string(out, key);
-    put_head(out, UINT, value);
-}
-
-void es_cbor_put_uints(es_cbor_out *out, const char *keys,
-                       const uint32_t *values)
-{
-    while (*keys != 0) {
-        keys = es_cbor_put_string(out, keys);
-        put_head(out, UINT, *values++);
-    }
-}
-
-void es_cbor_put_bool(es_cbor_out *out, const char *key, bool value)
-{
-    (void)es_cbor_put_string(out, key);
-    put_head(out, SIMPLE, value ? 21 : 20);
-}
-
-void es_cbor_put_bytes(es_cbor_out *out, const char *key, const void *data,
-                       uint32_t size)
-{
-    (void)es_cbor_put_string(out, key);
-    put_string(out, BYTES, data, size);
-}
-
-uint8_t *es_cbor_put_space(es_cbor_out *out, const char *key, uint32_t size)
-{
-    uint8_t *space;
-
-    (void)es_cbor_put_string(out, key);
-    put_head(out, BYTES, size);
-    if (!room(out, size)) {
         return NULL;
     }
-    space = out->at;
-    out->at += size;
+    out->at = space + size;
     return space;
+}
+
+static void put_head(es_cbor_out *out, uint32_t major, uint32_t value)
+{
+    uint32_t bytes = value < 24 ? 0 : value < 256 ? 1 : value < 65536 ? 2 : 4;
+    uint8_t *at = es_cbor_space(out, 1 + bytes);
+
+    if (at == NULL) {
+        return;
+    }
+    *at++ = (uint8_t)(major << 5 | (bytes == 0 ? value : 24 + bytes / 2));
+    while (bytes-- > 0) {
+        *at++ = (uint8_t)(value >> (8 * bytes));
+    }
+}
+
+static void put_string(es_cbor_out *out, uint32_t major, const void *data,
+                       uint32_t size)
+{
+    uint8_t *at;
+
+    put_head(out, major, size);
+    at = es_cbor_space(out, size);
+    if (at != NULL && data != NULL) {
+        memcpy(at, data, size);
+    }
+}
+
+void es_cbor_put(es_cbor_out *out, const char *entries, ...)
+{
+    uint8_t *map = out->at;
+    va_list values;
+
+    put_head(out, MAP, 0);
+    va_start(values, entries);
+    while (*entries != 0) {
+        const char *type = type_of(entries);
+        uint32_t major = *type & MAJOR;
+        put_string(out, TEXT, entries, (uint32_t)(type - entries));
+        if (major == BYTES || major == TEXT) {
+            const void *data = va_arg(values, const void *);
+            put_string(out, major, data, va_arg(values, uint32_t));
+        } else if (major != MAP) {
+            uint32_t value = va_arg(values, uint32_t);
+            put_head(out, major, major == SIMPLE ? FALSE_INFO + value : value);
+        }
+        if (!out->full) {
+            ++*map;
+        }
+        entries = type + 1;
+    }
+    va_end(values);
 }

@@ -1,4 +1,5 @@
 #include "link/frame.h"
+#include "link/link.h"
 
 enum {
     FIRST_1 = 0x06, /* a line that begins a frame */
@@ -7,7 +8,9 @@ enum {
     NEXT_2 = 0x14,
     NEWLINE = '\n',
     LINE_BYTES = 93, /* in one line: 124 characters, 127 with the rest of it */
-    HEADER = 8,
+    VERSION_2 = 8,   /* byte 0 of a message: this, and 0 or 2 (read, write) */
+    OPERATION = 2,
+    LENGTH = 2, /* bytes of length before the message of a line */
     FULL_GROUP = 0xFF,
     BAD_CHARACTER = 64
 };
@@ -35,7 +38,7 @@ uint16_t es_crc16(const uint8_t *bytes, uint32_t size)
     return (uint16_t)crc;
 }
 
-void es_frame_reset(es_link *link)
+void es_link_idle(es_link *link)
 {
     link->frame.state = IDLE;
     link->frame.have = 0;
@@ -46,75 +49,89 @@ static uint32_t limit(const es_link *link)
     return link->config.buf_size + ES_LINK_CHECK;
 }
 
-static void begin_line(es_link *link, bool first)
+static void begin_frame(es_link *link)
 {
-    if (first) {
-        link->frame.have = 0;
-        link->frame.need = 0;
-        link->frame.prefix = 0;
-    }
+    link->frame.have = 0;
+    link->frame.need = limit(link);
+    link->frame.skip = LENGTH;
+}
+
+static void begin_line(es_link *link)
+{
     link->frame.quad = 0;
     link->frame.padding = 0;
-    link->frame.bits = 0;
     link->frame.state = TEXT;
 }
 
-/* What has been read is no frame; `byte` may already belong to the next. */
-static void lose(es_link *link, uint32_t *counter, uint8_t byte)
+static bool begins_line(uint8_t byte)
 {
-    ++*counter;
-    if (byte == FIRST_2 && link->frame.before == FIRST_1) {
-        begin_line(link, true);
+    return ES_LINK_CONSOLE && byte == FIRST_1;
+}
+
+/* Where `byte` leaves what is no frame: it may already belong to the next. */
+static void hunt(es_link *link, uint8_t byte)
+{
+    if (byte == FIRST_2 && begins_line(link->frame.before)) {
+        begin_frame(link);
+        begin_line(link);
     } else {
-        link->frame.state = byte == 0 ? IDLE : byte == FIRST_1 ? FIRST : HUNT;
+        link->frame.state = byte == 0 ? IDLE : begins_line(byte) ? FIRST : HUNT;
     }
 }
 
-/* ---- COBS ---- */
+static void lose(es_link *link, uint8_t byte)
+{
+    link->stats.enc++;
+    hunt(link, byte);
+}
 
-/* SMP's first two bytes hardly vary, groups are below 256, and the length says
- * where the frame ends: what cannot be a message is left at once, so noise
- * swallows little. */
-static bool put_cobs(es_link *link, uint8_t byte, uint8_t raw)
+/* A byte of the message, `raw` on the line. SMP's first two bytes hardly vary,
+ * groups are below 256, and the length says where the frame ends: what cannot
+ * be a message is left at once, so noise swallows little. */
+static bool put(es_link *link, uint8_t byte, uint8_t raw)
 {
     uint32_t at = link->frame.have;
+    uint8_t *rx = link->config.rx;
 
-    if ((at == 0 && (byte & ~0x0Au) != 0) ||
+    if ((at == 0 && (byte & ~OPERATION) != VERSION_2) ||
         ((at == 1 || at == 4) && byte != 0) || at == link->frame.need) {
-        lose(link, &link->stats.enc, raw);
+        lose(link, raw);
         return false;
     }
-    link->config.rx[at] = byte;
+    rx[at] = byte;
     link->frame.have = at + 1;
     if (at == 3) {
-        uint32_t need = (uint32_t)(link->config.rx[2] << 8 | byte);
-        need += HEADER + ES_LINK_CHECK;
-        if (need > limit(link)) {
-            lose(link, &link->stats.too_long, raw);
+        link->frame.need =
+            (uint32_t)(rx[2] << 8 | byte) + ES_SMP_HEADER + ES_LINK_CHECK;
+        if (link->frame.need > limit(link)) {
+            link->stats.too_long++;
+            hunt(link, raw);
             return false;
         }
-        link->frame.need = need;
     }
     return true;
 }
 
+static bool is_whole(const es_link *link)
+{
+    return link->frame.have >= ES_SMP_HEADER &&
+           link->frame.have == link->frame.need;
+}
+
+/* ---- COBS ---- */
+
 static es_framing feed_cobs(es_link *link, uint8_t byte)
 {
     if (byte == 0) {
-        if (link->frame.left != 0 || link->frame.have < 4 ||
-            link->frame.have != link->frame.need) {
-            lose(link, &link->stats.enc, byte);
-            return ES_FRAMING_NONE;
+        if (link->frame.left == 0 && is_whole(link)) {
+            link->frame.state = IDLE;
+            return ES_FRAMING_COBS;
         }
-        link->frame.state = IDLE;
-        return ES_FRAMING_COBS;
-    }
-    if (link->frame.left != 0) {
+        lose(link, byte);
+    } else if (link->frame.left != 0) {
         link->frame.left--;
-        (void)put_cobs(link, byte, byte);
-        return ES_FRAMING_NONE;
-    }
-    if (link->frame.code == FULL_GROUP || put_cobs(link, 0, byte)) {
+        (void)put(link, byte, byte);
+    } else if (link->frame.code == FULL_GROUP || put(link, 0, byte)) {
         link->frame.code = byte;
         link->frame.left = (uint8_t)(byte - 1);
     }
@@ -123,34 +140,18 @@ static es_framing feed_cobs(es_link *link, uint8_t byte)
 
 /* ---- lines of base64 ---- */
 
-static uint32_t base64_value(uint8_t c)
+static uint32_t base64_value(uint32_t c)
 {
-    return c >= 'A' && c <= 'Z'   ? (uint32_t)(c - 'A')
-           : c >= 'a' && c <= 'z' ? (uint32_t)(c - 'a') + 26
-           : c >= '0' && c <= '9' ? (uint32_t)(c - '0') + 52
-           : c == '+'             ? 62
-           : c == '/'             ? 63
-                                  : BAD_CHARACTER;
-}
-
-/* The frame's first two bytes are its length, and are not kept. */
-static bool put_line(es_link *link, uint8_t byte, uint8_t raw)
-{
-    if (link->frame.prefix < 2) {
-        link->frame.need = link->frame.need << 8 | byte;
-        link->frame.prefix++;
-        if (link->frame.prefix == 2 && link->frame.need > limit(link)) {
-            lose(link, &link->stats.too_long, raw);
-            return false;
-        }
-        return true;
+    if (c - 'A' < 26) {
+        return c - 'A';
     }
-    if (link->frame.have == link->frame.need) {
-        lose(link, &link->stats.enc, raw);
-        return false;
+    if (c - 'a' < 26) {
+        return c - 'a' + 26;
     }
-    link->config.rx[link->frame.have++] = byte;
-    return true;
+    if (c - '0' < 10) {
+        return c - '0' + 52;
+    }
+    return c == '+' ? 62 : c == '/' ? 63 : BAD_CHARACTER;
 }
 
 static void feed_character(es_link *link, uint8_t byte)
@@ -159,21 +160,22 @@ static void feed_character(es_link *link, uint8_t byte)
 
     if (byte == '=' && link->frame.quad >= 2) {
         link->frame.padding++;
-        value = 0;
     } else if (value == BAD_CHARACTER || link->frame.padding != 0) {
-        lose(link, &link->stats.enc, byte);
+        lose(link, byte);
         return;
     }
-    link->frame.bits = link->frame.bits << 6 | value;
-    if (++link->frame.quad == 4) {
-        uint32_t count = 3u - link->frame.padding;
-        for (uint32_t i = 0; i < count; i++) {
-            if (!put_line(link, (uint8_t)(link->frame.bits >> (16 - 8 * i)),
-                          byte)) {
-                return;
-            }
+    link->frame.bits = link->frame.bits << 6 | (value & 63);
+    if (++link->frame.quad < 4) {
+        return;
+    }
+    link->frame.quad = 0;
+    for (uint32_t i = 3; i > link->frame.padding; i--) {
+        if (link->frame.skip != 0) {
+            link->frame.skip--; /* the message's header says it again */
+        } else if (!put(link, (uint8_t)(link->frame.bits >> (8 * i - 8)),
+                        byte)) {
+            return;
         }
-        link->frame.quad = 0;
     }
 }
 
@@ -183,9 +185,9 @@ static es_framing feed_text(es_link *link, uint8_t byte)
         link->stats.restart++;
         link->frame.state = FIRST;
     } else if (byte == NEWLINE) {
-        if (link->frame.quad != 0 || link->frame.prefix < 2) {
-            lose(link, &link->stats.enc, byte);
-        } else if (link->frame.have == link->frame.need) {
+        if (link->frame.quad != 0) {
+            lose(link, byte);
+        } else if (is_whole(link)) {
             link->frame.state = IDLE;
             return ES_FRAMING_CONSOLE;
         } else {
@@ -203,45 +205,53 @@ static void feed_start(es_link *link, uint8_t byte)
 {
     bool inside = link->frame.state == BETWEEN;
 
-    if (byte == 0 || byte == NEWLINE || byte == '\r') {
-        if (byte == 0) {
-            link->frame.state = IDLE;
-        }
-    } else if (byte == FIRST_1) {
+    if (byte == 0) {
+        link->frame.state = IDLE;
+    } else if (begins_line(byte)) {
         link->stats.restart += inside;
         link->frame.state = FIRST;
     } else if (byte == NEXT_1 && inside) {
         link->frame.state = NEXT;
     } else if (byte == 1 || byte == 2) {
-        link->frame.have = 0;
-        link->frame.need = limit(link);
+        begin_frame(link);
         link->frame.code = byte;
         link->frame.left = (uint8_t)(byte - 1);
         link->frame.state = COBS;
-    } else {
-        lose(link, &link->stats.enc, byte);
+    } else if (byte != NEWLINE && byte != '\r') {
+        lose(link, byte);
     }
+}
+
+/* The second byte of a line's start. */
+static void feed_second(es_link *link, uint8_t byte)
+{
+    bool first = link->frame.state == FIRST;
+
+    if (byte != (first ? FIRST_2 : NEXT_2)) {
+        lose(link, byte);
+        return;
+    }
+    if (first) {
+        begin_frame(link);
+    }
+    begin_line(link);
 }
 
 static es_framing feed(es_link *link, uint8_t byte)
 {
-    switch (link->frame.state) {
-    case COBS:
+    uint32_t state = link->frame.state;
+
+    if (state == COBS) {
         return feed_cobs(link, byte);
-    case TEXT:
+    }
+    if (ES_LINK_CONSOLE && state == TEXT) {
         return feed_text(link, byte);
-    case FIRST:
-    case NEXT:
-        if (byte == (link->frame.state == FIRST ? FIRST_2 : NEXT_2)) {
-            begin_line(link, link->frame.state == FIRST);
-        } else {
-            lose(link, &link->stats.enc, byte);
-        }
-        break;
-    case HUNT:
-        link->frame.state = byte == 0 ? IDLE : byte == FIRST_1 ? FIRST : HUNT;
-        break;
-    default:
+    }
+    if (state == HUNT) {
+        hunt(link, byte);
+    } else if (ES_LINK_CONSOLE && (state == FIRST || state == NEXT)) {
+        feed_second(link, byte);
+    } else {
         feed_start(link, byte);
     }
     return ES_FRAMING_NONE;
@@ -259,88 +269,80 @@ es_framing es_frame_feed(es_link *link, uint8_t byte)
 
 /* ---- sending ---- */
 
-static void send(es_link *link, const uint8_t *bytes, size_t size)
+static void send(es_link *link, const uint8_t *bytes, uint32_t size)
 {
-    link->stats.tx += (uint32_t)size;
+    link->stats.tx += size;
     link->config.send(link->config.user, bytes, size);
 }
 
 static void send_cobs(es_link *link, const uint8_t *bytes, uint32_t size)
 {
-    static const uint8_t end = 0;
-    uint32_t at = 0;
+    const uint8_t *end = bytes + size;
+    uint8_t code;
 
     for (;;) {
-        uint32_t run = 0;
-        uint8_t code;
-        while (at + run < size && bytes[at + run] != 0 &&
-               run < FULL_GROUP - 1) {
-            run++;
+        code = 1;
+        while (bytes + (code - 1) < end && bytes[code - 1] != 0 &&
+               code < FULL_GROUP) {
+            code++;
         }
-        code = (uint8_t)(run + 1);
         send(link, &code, 1);
-        send(link, bytes + at, run);
-        at += run;
-        if (at == size) {
+        send(link, bytes, code - 1u);
+        bytes += code - 1;
+        if (bytes == end) {
             break;
         }
-        at += code != FULL_GROUP; /* the zero that the group stands for */
+        bytes += code != FULL_GROUP; /* the zero that the group stands for */
     }
-    send(link, &end, 1);
+    code = 0;
+    send(link, &code, 1);
 }
 
-static void send_three(es_link *link, const uint8_t *bytes, uint32_t count)
+static uint8_t digit(uint32_t value)
 {
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                                 "abcdefghijklmnopqrstuvwxyz0123456789+/";
-    uint32_t bits = (uint32_t)bytes[0] << 16 |
-                    (count > 1 ? (uint32_t)bytes[1] << 8 : 0) |
-                    (count > 2 ? bytes[2] : 0);
-    uint8_t text[4];
-
-    for (uint32_t i = 0; i < 4; i++) {
-        text[i] =
-            (uint8_t)(i > count ? '=' : digits[bits >> (18 - 6 * i) & 63]);
-    }
-    send(link, text, 4);
+    return (uint8_t)(value < 26   ? value + 'A'
+                     : value < 52 ? value - 26 + 'a'
+                     : value < 62 ? value - 52 + '0'
+                     : value < 63 ? '+'
+                                  : '/');
 }
 
 /* Three bytes at a time, the length first: it shares its group with the first
  * byte of the message. */
 static void send_console(es_link *link, const uint8_t *bytes, uint32_t size)
 {
-    static const uint8_t first[2] = {FIRST_1, FIRST_2},
-                         next[2] = {NEXT_1, NEXT_2};
-    static const uint8_t newline = NEWLINE;
-    uint8_t head[3] = {(uint8_t)(size >> 8), (uint8_t)size, bytes[0]};
-    uint32_t at = 1, line = 3;
+    static const uint8_t starts[] = {FIRST_1, FIRST_2, NEWLINE, NEXT_1, NEXT_2};
+    uint32_t total = size + LENGTH;
 
-    send(link, first, 2);
-    send_three(link, head, 3);
-    while (at < size) {
-        uint32_t count = size - at < 3 ? size - at : 3;
-        if (line == LINE_BYTES) {
-            send(link, &newline, 1);
-            send(link, next, 2);
-            line = 0;
+    for (uint32_t at = 0; at < total; at += 3) {
+        uint32_t bits = 0;
+        uint8_t text[4];
+        if (at % LINE_BYTES == 0) {
+            send(link, at == 0 ? starts : starts + 2, at == 0 ? 2 : 3);
         }
-        send_three(link, bytes + at, count);
-        at += count;
-        line += 3;
+        for (uint32_t i = at; i < at + 3; i++) {
+            bits = bits << 8 | (i < LENGTH  ? size >> (8 - 8 * i) & 0xFF
+                                : i < total ? bytes[i - LENGTH]
+                                            : 0u);
+        }
+        for (uint32_t i = 0; i < 4; i++) {
+            text[i] = at + i > total ? '=' : digit(bits >> (18 - 6 * i) & 63);
+        }
+        send(link, text, 4);
     }
-    send(link, &newline, 1);
+    send(link, starts + 2, 1);
 }
 
 void es_frame_send(es_link *link, es_framing framing, uint32_t size)
 {
     uint8_t *tx = link->config.tx;
-    uint16_t crc = es_crc16(tx, size);
+    uint32_t crc = es_crc16(tx, size);
 
     tx[size] = (uint8_t)(crc >> 8);
     tx[size + 1] = (uint8_t)crc;
-    if (framing == ES_FRAMING_COBS) {
-        send_cobs(link, tx, size + ES_LINK_CHECK);
-    } else {
+    if (ES_LINK_CONSOLE && framing == ES_FRAMING_CONSOLE) {
         send_console(link, tx, size + ES_LINK_CHECK);
+    } else {
+        send_cobs(link, tx, size + ES_LINK_CHECK);
     }
 }

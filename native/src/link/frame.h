@@ -17,9 +17,6 @@ uint16_t es_crc16(const uint8_t *bytes, uint32_t size);
  * this framing, with its CRC, which has not been looked at. */
 es_framing es_frame_feed(es_link *link, uint8_t byte);
 
-/* Drop what is half received. */
-void es_frame_reset(es_link *link);
-
 /* Send the first `size` bytes of config.tx; the CRC goes behind them. */
 void es_frame_send(es_link *link, es_framing framing, uint32_t size);
 

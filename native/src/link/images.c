@@ -3,213 +3,153 @@
 
 #include <string.h>
 
-enum { STATE = 0, UPLOAD = 1, ERASE = 5, SLOT_INFO = 6, HASH = 32 };
+enum { HASH = 32 };
 
 static int refused(int rc)
 {
     return rc == ES_IMAGE_OK ? 0 : ES_GROUP_RC + rc;
 }
 
-/* Version n is "n.0.0": plans have one number, SMP wants three. */
-static void put_version(es_cbor_out *reply, uint32_t version)
+static void put_slot(es_cbor_out *reply, uint32_t number,
+                     const es_link_slot *slot)
 {
-    char text[16];
-    uint32_t at = sizeof text;
+    /* Version n is "n.0.0": plans have one number, SMP wants three. */
+    char text[10 + 4];
+    uint32_t at = 10, version = slot->version;
 
-    memcpy(text + (at -= 4), ".0.0", 4);
+    memcpy(text + at, ".0.0", 4);
     do {
         text[--at] = (char)('0' + version % 10);
         version /= 10;
     } while (version != 0);
-    (void)es_cbor_put_string(reply, "version");
-    es_cbor_put_text(reply, text + at, (uint32_t)sizeof text - at);
+    es_cbor_put(
+        reply,
+        ES_UINT("slot") ES_TEXT("version") ES_BYTES("hash") ES_BOOL("bootable")
+            ES_BOOL("pending") ES_BOOL("confirmed") ES_BOOL("active"),
+        number, text + at, (uint32_t)sizeof text - at, slot->hash,
+        (uint32_t)HASH, (uint32_t)slot->bootable, (uint32_t)slot->pending,
+        (uint32_t)slot->confirmed, (uint32_t)slot->active);
 }
 
-static void put_slot(es_cbor_out *reply, uint32_t number,
-                     const es_link_slot *slot)
+int es_link_state(es_link *link, const es_argument *none, es_cbor_out *reply)
 {
-    es_cbor_put_map(reply, 7);
-    es_cbor_put_uint(reply, "slot", number);
-    put_version(reply, slot->version);
-    es_cbor_put_bytes(reply, "hash", slot->hash, HASH);
-    es_cbor_put_bool(reply, "bootable", slot->bootable);
-    es_cbor_put_bool(reply, "pending", slot->pending);
-    es_cbor_put_bool(reply, "confirmed", slot->confirmed);
-    es_cbor_put_bool(reply, "active", slot->active);
-}
+    const es_link_images *images = link->config.images;
+    uint8_t *head;
 
-static int read_state(const es_link_images *images, es_cbor_out *reply)
-{
-    es_link_slot slot;
-    uint32_t count = 0;
-
+    (void)none;
+    es_cbor_put(reply, ES_ARRAY("images"), (uint32_t)0);
+    head = reply->at - 1;
     for (uint32_t i = 0; i < images->slots; i++) {
-        count += images->slot(images->user, i, &slot) == ES_IMAGE_OK;
-    }
-    es_cbor_put_map(reply, 1);
-    (void)es_cbor_put_string(reply, "images");
-    es_cbor_put_array(reply, count);
-    for (uint32_t i = 0; i < images->slots; i++) {
+        es_link_slot slot;
         if (images->slot(images->user, i, &slot) == ES_IMAGE_OK) {
+            ++*head; /* one more item of the array */
             put_slot(reply, i, &slot);
         }
     }
     return 0;
 }
 
-static int write_state(const es_link_images *images, const es_request *request,
-                       es_cbor_out *reply)
+int es_link_set_state(es_link *link, const es_argument *arguments,
+                      es_cbor_out *reply)
 {
-    const uint8_t *hash = NULL;
-    uint32_t size = HASH;
-    bool confirm = false;
-    es_cbor_found found = es_cbor_bytes(&request->map, "hash", &hash, &size);
+    const es_link_images *images = link->config.images;
+    const es_argument *hash = &arguments[0], *confirm = &arguments[1];
     int rc;
 
-    if (found == ES_CBOR_WRONG || size != HASH ||
-        es_cbor_bool(&request->map, "confirm", &confirm) == ES_CBOR_WRONG ||
-        (hash == NULL && !confirm)) {
+    if (hash->bytes != NULL ? hash->value != HASH : !confirm->value) {
         return ES_SMP_INVALID;
     }
-    rc = confirm ? images->confirm(images->user, hash)
-                 : images->test(images->user, hash);
-    return rc != ES_IMAGE_OK ? refused(rc) : read_state(images, reply);
+    rc = (confirm->value ? images->confirm : images->test)(images->user,
+                                                           hash->bytes);
+    return rc != ES_IMAGE_OK ? refused(rc) : es_link_state(link, NULL, reply);
 }
 
 /* The first piece of an upload says how long it is and what its hash is. */
-static int begin(es_link *link, const es_request *request)
+static int begin(es_link *link, const es_argument *length,
+                 const es_argument *hash)
 {
     const es_link_images *images = link->config.images;
-    const uint8_t *hash = NULL;
-    uint32_t length, size = 0;
     int rc;
 
-    if (es_cbor_uint(&request->map, "len", &length) != ES_CBOR_FOUND) {
-        return ES_GROUP_RC + ES_IMAGE_NO_LENGTH;
+    if (length->bytes == NULL) {
+        return ES_IMAGE_NO_LENGTH;
     }
-    if (es_cbor_bytes(&request->map, "sha", &hash, &size) != ES_CBOR_FOUND ||
-        size != HASH) {
-        return ES_GROUP_RC + ES_IMAGE_HASH;
+    if (hash->value != HASH) {
+        return ES_IMAGE_HASH;
     }
-    rc = images->begin(images->user, length, hash);
-    link->upload.open = rc == ES_IMAGE_OK;
-    link->upload.size = length;
+    rc = images->begin(images->user, length->value, hash->bytes);
+    link->upload = rc == ES_IMAGE_OK ? length->value : 0;
+    return rc;
+}
+
+/* Takes a piece if it is the next one; otherwise the reply says where to go
+ * on. `done`: of the upload, so far. */
+static int write_piece(es_link *link, uint32_t offset, const es_argument *data,
+                       uint32_t *done)
+{
+    const es_link_images *images = link->config.images;
+    int rc = ES_IMAGE_OK;
+
+    *done = images->offset(images->user);
+    if (offset == *done) {
+        rc = data->value > link->upload - offset
+                 ? ES_IMAGE_OVERRUN
+                 : images->write(images->user, data->bytes, data->value);
+        *done += data->value;
+    }
+    if (rc != ES_IMAGE_OK || *done == link->upload) {
+        link->upload = 0;
+        rc = rc != ES_IMAGE_OK ? rc : images->finish(images->user);
+    }
+    return rc;
+}
+
+int es_link_upload(es_link *link, const es_argument *arguments,
+                   es_cbor_out *reply)
+{
+    const es_argument *offset = &arguments[0];
+    uint32_t done = 0;
+    int rc = offset->bytes != NULL ? ES_IMAGE_OK : ES_IMAGE_NO_OFFSET;
+    bool all = false;
+
+    if (rc == ES_IMAGE_OK && offset->value == 0) {
+        rc = begin(link, &arguments[2], &arguments[3]);
+    }
+    if (rc == ES_IMAGE_OK && link->upload != 0) {
+        rc = write_piece(link, offset->value, &arguments[1], &done);
+        all = link->upload == 0;
+    }
+    /* Without `match`, the format ends before it. */
+    es_cbor_put(reply, all ? ES_UINT("off") ES_BOOL("match") : ES_UINT("off"),
+                done, (uint32_t)1);
     return refused(rc);
 }
 
-static int write_piece(es_link *link, uint32_t offset, const uint8_t *data,
-                       uint32_t size)
+int es_link_erase(es_link *link, const es_argument *slot, es_cbor_out *reply)
 {
     const es_link_images *images = link->config.images;
-    int rc = ES_IMAGE_OVERRUN;
 
-    if (offset != images->offset(images->user)) {
-        return 0; /* the reply says where to go on */
-    }
-    if (size <= link->upload.size - offset) {
-        rc = images->write(images->user, data, size);
-    }
-    link->upload.open = rc == ES_IMAGE_OK;
-    return refused(rc);
-}
-
-static int upload(es_link *link, const es_request *request, es_cbor_out *reply)
-{
-    const es_link_images *images = link->config.images;
-    const uint8_t *data;
-    uint32_t offset, size, done = 0;
-    int rc = 0;
-    bool all;
-
-    if (es_cbor_uint(&request->map, "off", &offset) != ES_CBOR_FOUND) {
-        return ES_GROUP_RC + ES_IMAGE_NO_OFFSET;
-    }
-    if (es_cbor_bytes(&request->map, "data", &data, &size) != ES_CBOR_FOUND) {
+    if (slot->value >= images->slots) {
         return ES_SMP_INVALID;
     }
-    if (offset == 0) {
-        rc = begin(link, request);
-    }
-    if (rc == 0 && link->upload.open) {
-        rc = write_piece(link, offset, data, size);
-    }
-    if (rc != 0) {
-        return rc;
-    }
-    if (link->upload.open) {
-        done = images->offset(images->user);
-    }
-    all = link->upload.open && done == link->upload.size;
-    if (all) {
-        link->upload.open = false;
-        rc = images->finish(images->user);
-        if (rc != ES_IMAGE_OK) {
-            return refused(rc);
-        }
-    }
-    es_cbor_put_map(reply, all ? 2 : 1);
-    es_cbor_put_uint(reply, "off", done);
-    if (all) {
-        es_cbor_put_bool(reply, "match", true);
-    }
-    return 0;
+    link->upload = 0;
+    es_cbor_put(reply, "");
+    return refused(images->erase(
+        images->user, slot->bytes != NULL ? (int32_t)slot->value : -1));
 }
 
-static int erase(es_link *link, const es_request *request, es_cbor_out *reply)
+int es_link_slots(es_link *link, const es_argument *none, es_cbor_out *reply)
 {
     const es_link_images *images = link->config.images;
-    uint32_t slot = 0;
-    es_cbor_found found = es_cbor_uint(&request->map, "slot", &slot);
-    int rc;
 
-    if (found == ES_CBOR_WRONG || slot >= images->slots) {
-        return ES_SMP_INVALID;
-    }
-    link->upload.open = false;
-    rc = images->erase(images->user,
-                       found == ES_CBOR_FOUND ? (int32_t)slot : -1);
-    if (rc == ES_IMAGE_OK) {
-        es_cbor_put_map(reply, 0);
-    }
-    return refused(rc);
-}
-
-static int slot_info(const es_link_images *images, es_cbor_out *reply)
-{
-    es_cbor_put_map(reply, 1);
-    (void)es_cbor_put_string(reply, "images");
-    es_cbor_put_array(reply, 1);
-    es_cbor_put_map(reply, 3);
-    es_cbor_put_uint(reply, "image", 0);
-    (void)es_cbor_put_string(reply, "slots");
-    es_cbor_put_array(reply, images->slots);
+    (void)none;
+    es_cbor_put(reply, ES_ARRAY("images"), (uint32_t)1);
+    es_cbor_put(reply,
+                ES_UINT("image") ES_UINT("max_image_size") ES_ARRAY("slots"),
+                (uint32_t)0, images->slot_size, images->slots);
     for (uint32_t i = 0; i < images->slots; i++) {
-        es_cbor_put_map(reply, 2);
-        es_cbor_put_uint(reply, "slot", i);
-        es_cbor_put_uint(reply, "size", images->slot_size);
+        es_cbor_put(reply, ES_UINT("slot") ES_UINT("size"), i,
+                    images->slot_size);
     }
-    es_cbor_put_uint(reply, "max_image_size", images->slot_size);
     return 0;
-}
-
-int es_link_image(es_link *link, const es_request *request, es_cbor_out *reply)
-{
-    const es_link_images *images = link->config.images;
-
-    if (images == NULL) {
-        return ES_SMP_NOT_SUPPORTED;
-    }
-    if (request->command == STATE) {
-        return request->write ? write_state(images, request, reply)
-                              : read_state(images, reply);
-    }
-    if (request->command == SLOT_INFO && !request->write) {
-        return slot_info(images, reply);
-    }
-    if (!request->write) {
-        return ES_SMP_NOT_SUPPORTED;
-    }
-    return request->command == UPLOAD  ? upload(link, request, reply)
-           : request->command == ERASE ? erase(link, request, reply)
-                                       : ES_SMP_NOT_SUPPORTED;
 }

@@ -31,11 +31,16 @@ static void keep_outputs(const es_link *link, uint8_t *at)
     }
 }
 
+/* Where result number k is kept. */
+static uint8_t *slot_of(const es_link *link, uint32_t k)
+{
+    return link->config.ring + k % capacity(link) * link->stream.record;
+}
+
 static void keep_result(void *user, const es_result *result)
 {
     es_link *link = user;
-    uint32_t slot = link->stream.made % capacity(link);
-    uint8_t *at = link->config.ring + (size_t)slot * link->stream.record;
+    uint8_t *at = slot_of(link, link->stream.made);
 
     if (result->kind == ES_RESULT_RUN && !link->stream.runs) {
         return;
@@ -46,66 +51,48 @@ static void keep_result(void *user, const es_result *result)
         return;
     }
     memset(at, 0, link->stream.record);
-    es_put_u32(at, (uint32_t)result->kind);
-    es_put_u32(at + 4, result->value);
-    es_put_u32(at + 8, result->strength);
-    es_put_u32(at + 12, result->skip);
-    es_put_u64(at + 16, (uint64_t)result->sample);
-    es_put_u64(at + 24, (uint64_t)result->column);
+    at = es_put_u32(at, (uint32_t)result->kind);
+    at = es_put_u32(at, result->value);
+    at = es_put_u32(at, result->strength);
+    at = es_put_u32(at, result->skip);
+    at = es_put_u64(at, (uint64_t)result->sample);
+    at = es_put_u64(at, (uint64_t)result->column);
     if (result->kind == ES_RESULT_RUN) {
-        keep_outputs(link, at + RECORD);
+        keep_outputs(link, at);
     }
     link->stream.made++;
 }
 
-/* ---- what push, poll and close have in common ---- */
+/* ---- what push and poll have in common ---- */
 
-static int check_stream(const es_link *link, const es_request *request)
+static int acknowledge(es_link *link, const es_argument *ack)
 {
-    uint32_t sid;
-
-    if (es_cbor_uint(&request->map, "sid", &sid) != ES_CBOR_FOUND ||
-        !link->stream.open || sid != link->stream.id) {
-        return ES_GROUP_RC + ES_LINK_BAD_SID;
-    }
-    return request->checked ? 0 : ES_GROUP_RC + ES_LINK_BAD_CRC;
-}
-
-static int acknowledge(es_link *link, const es_request *request)
-{
-    uint32_t ack, more;
-
-    if (es_cbor_uint(&request->map, "ack", &ack) != ES_CBOR_FOUND) {
+    if (ack->value - link->stream.acked > waiting(link)) {
         return ES_GROUP_RC + ES_LINK_BAD_FORMAT;
     }
-    more = ack - link->stream.acked;
-    if (more > waiting(link)) {
-        return ES_GROUP_RC + ES_LINK_BAD_FORMAT;
-    }
-    link->stream.acked = ack;
+    link->stream.acked = ack->value;
     return 0;
 }
 
-static void put_results(es_link *link, es_cbor_out *reply)
+static void put_results(const es_link *link, es_cbor_out *reply)
 {
-    uint32_t count = (link->config.buf_size - OVERHEAD) / link->stream.record;
+    uint32_t size = link->stream.record;
+    uint32_t count = (link->config.buf_size - OVERHEAD) / size;
     uint8_t *at;
 
     if (count > waiting(link)) {
         count = waiting(link);
     }
-    es_cbor_put_map(reply, 7);
-    es_cbor_put_uint(reply, "sid", link->stream.id);
-    es_cbor_put_uint(reply, "i", link->stream.next);
-    es_cbor_put_uint(reply, "r", link->stream.acked);
-    es_cbor_put_uint(reply, "n", link->stream.made);
-    es_cbor_put_bool(reply, "e", link->stream.ended);
-    at = es_cbor_put_space(reply, "res", count * link->stream.record);
-    for (uint32_t k = 0; at != NULL && k < count; k++) {
-        uint32_t slot = (link->stream.acked + k) % capacity(link);
-        memcpy(at, link->config.ring + (size_t)slot * link->stream.record,
-               link->stream.record);
-        at += link->stream.record;
+    es_cbor_put(reply,
+                ES_UINT("sid") ES_UINT("i") ES_UINT("r") ES_UINT("n")
+                    ES_BOOL("e") ES_BYTES("res"),
+                link->stream.id, link->stream.next, link->stream.acked,
+                link->stream.made, (uint32_t)link->stream.ended, NULL,
+                count * size);
+    at = reply->at - count * size; /* OVERHEAD leaves room for the rest */
+    for (uint32_t k = link->stream.acked; count > 0; count--, k++) {
+        memcpy(at, slot_of(link, k), size);
+        at += size;
     }
 }
 
@@ -116,35 +103,24 @@ static uint32_t most_samples(const es_link *link, uint32_t channels)
     return (link->config.buf_size - OVERHEAD) / (2 * channels);
 }
 
-static uint32_t record_size(const es_link *link, bool outputs)
+int es_link_open(es_link *link, const es_argument *arguments,
+                 es_cbor_out *reply)
 {
-    uint32_t size = RECORD;
-    es_buffer buffer;
-
-    for (uint32_t i = 0;
-         outputs && es_output(link->config.session, i, &buffer) == ES_OK; i++) {
-        size += buffer.size;
-    }
-    return size;
-}
-
-int es_link_open(es_link *link, const es_request *request, es_cbor_out *reply)
-{
-    uint32_t sid = link->stream.id + 1, record;
-    bool runs = false;
+    uint32_t sid =
+        arguments[0].bytes != NULL ? arguments[0].value : link->stream.id + 1;
+    bool runs = arguments[1].value != 0;
+    uint32_t record = RECORD, most;
     es_stream info;
 
     if (es_stream_info(link->config.session, &info) != ES_OK) {
         return ES_SMP_NOT_SUPPORTED;
     }
-    if (es_cbor_uint(&request->map, "sid", &sid) == ES_CBOR_WRONG ||
-        es_cbor_bool(&request->map, "runs", &runs) == ES_CBOR_WRONG) {
-        return ES_GROUP_RC + ES_LINK_BAD_FORMAT;
+    if (runs) {
+        record += es_link_outputs(link->config.session);
     }
-    record = record_size(link, runs);
+    most = most_samples(link, info.channels);
     if (link->config.ring_size / record < 2 ||
-        record > link->config.buf_size - OVERHEAD ||
-        most_samples(link, info.channels) == 0) {
+        record > link->config.buf_size - OVERHEAD || most == 0) {
         return ES_SMP_TOO_LONG;
     }
     if (es_reset(link->config.session) != ES_OK) {
@@ -155,10 +131,8 @@ int es_link_open(es_link *link, const es_request *request, es_cbor_out *reply)
     link->stream.record = record;
     link->stream.runs = runs;
     link->stream.open = true;
-    es_cbor_put_map(reply, 4);
-    es_cbor_put_uint(reply, "sid", sid);
-    es_cbor_put_uint(reply, "max", most_samples(link, info.channels));
-    es_cbor_put_uint(reply, "rsz", record);
+    es_cbor_put(reply, ES_UINT("sid") ES_UINT("max") ES_UINT("rsz"), sid, most,
+                record);
     return 0;
 }
 
@@ -168,7 +142,7 @@ static int feed_samples(es_link *link, const int16_t *samples, uint32_t frames,
 {
     while (frames > 0 && waiting(link) <= capacity(link) / 2) {
         uint32_t count = frames < info->hop ? frames : info->hop;
-        uint32_t since = es_link_micros(link);
+        es_link_moment since = es_link_now(link);
         es_status status =
             es_push(link->config.session, samples, count, keep_result, link);
         if (status != ES_OK) {
@@ -187,13 +161,13 @@ static int feed_samples(es_link *link, const int16_t *samples, uint32_t frames,
 
 /* Samples stand anywhere in rx; es_push wants them on an even address. Nothing
  * of the request but its header is read after this. */
-static const int16_t *align_samples(es_link *link, const uint8_t *data,
-                                    uint32_t size)
+static const int16_t *align_samples(uint8_t *rx, const es_argument *data)
 {
-    uint8_t *rx = link->config.rx;
-    uint8_t *even = rx + ((size_t)(data - rx) & ~(size_t)1);
+    uint8_t *even = rx + ((size_t)(data->bytes - rx) & ~(size_t)1);
 
-    memmove(even, data, size);
+    for (uint32_t i = 0; i < data->value; i++) {
+        even[i] = data->bytes[i];
+    }
     return (const int16_t *)(const void *)even;
 }
 
@@ -211,65 +185,50 @@ static int end_record(es_link *link)
     return link->stream.open ? 0 : ES_GROUP_RC + ES_LINK_LOST;
 }
 
-int es_link_push(es_link *link, const es_request *request, es_cbor_out *reply)
+int es_link_push(es_link *link, const es_argument *arguments,
+                 es_cbor_out *reply)
 {
-    const uint8_t *data;
-    uint32_t index, size, skip, frames;
-    bool end = false;
+    const es_argument *data = &arguments[3];
+    uint32_t skip = link->stream.next - arguments[2].value, frames;
     es_stream info;
-    int rc = check_stream(link, request);
+    int rc;
 
-    if (rc != 0) {
-        return rc;
-    }
     if (es_stream_info(link->config.session, &info) != ES_OK ||
-        es_cbor_uint(&request->map, "i", &index) != ES_CBOR_FOUND ||
-        es_cbor_bytes(&request->map, "d", &data, &size) != ES_CBOR_FOUND ||
-        es_cbor_bool(&request->map, "end", &end) == ES_CBOR_WRONG ||
-        size % (2 * info.channels) != 0) {
+        data->value % (2 * info.channels) != 0) {
         return ES_GROUP_RC + ES_LINK_BAD_FORMAT;
     }
-    skip = link->stream.next - index;
-    frames = size / (2 * info.channels);
     if (skip > INT32_MAX) {
         link->stats.gap++;
         return ES_GROUP_RC + ES_LINK_GAP;
     }
-    rc = acknowledge(link, request);
+    frames = data->value / (2 * info.channels);
+    rc = acknowledge(link, &arguments[1]);
     if (rc == 0 && skip < frames) {
-        const int16_t *samples = align_samples(link, data, size);
+        const int16_t *samples = align_samples(link->config.rx, data);
         rc = feed_samples(link, samples + (size_t)skip * info.channels,
                           frames - skip, &info);
+        skip = link->stream.next - arguments[2].value;
     }
-    if (rc == 0 && end && link->stream.next - index >= frames) {
+    if (rc == 0 && arguments[4].value && skip >= frames) {
         rc = end_record(link);
     }
-    if (rc == 0) {
-        put_results(link, reply);
-    }
+    put_results(link, reply);
     return rc;
 }
 
-int es_link_poll(es_link *link, const es_request *request, es_cbor_out *reply)
+int es_link_poll(es_link *link, const es_argument *arguments,
+                 es_cbor_out *reply)
 {
-    int rc = check_stream(link, request);
+    int rc = acknowledge(link, &arguments[1]);
 
-    if (rc == 0) {
-        rc = acknowledge(link, request);
-    }
-    if (rc == 0) {
-        put_results(link, reply);
-    }
+    put_results(link, reply);
     return rc;
 }
 
-int es_link_close(es_link *link, const es_request *request, es_cbor_out *reply)
+int es_link_close(es_link *link, const es_argument *sid, es_cbor_out *reply)
 {
-    int rc = check_stream(link, request);
-
-    if (rc == 0) {
-        link->stream.open = false;
-        es_cbor_put_map(reply, 1);
-    }
-    return rc;
+    (void)sid;
+    link->stream.open = false;
+    es_cbor_put(reply, "");
+    return 0;
 }

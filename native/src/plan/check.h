@@ -42,8 +42,12 @@ bool es_refuse(es_check *check, uint16_t invariant, int32_t index);
 
 /* I-1 to I-4: trailer, checksum, identifier; fills check->plan. */
 bool es_check_file(es_check *check, const uint8_t *bytes, size_t size);
+/* The checksum in the trailer of a file that is right. */
+uint32_t es_file_crc(const uint8_t *bytes, size_t size);
 /* I-5, I-7, I-8: every table, vector and string. */
 bool es_check_structure(es_check *check);
+/* That this build has all the kinds the plan uses. */
+bool es_check_built(es_check *check);
 /* I-10 to I-17 but scratch: check->root is filled from here on. */
 bool es_check_tensors(es_check *check);
 /* Everything of every step, through the parts below. */

@@ -51,6 +51,26 @@ static bool room_for(int64_t most, int16_t shift)
     return shift <= 0 ? most < int32_room : most << shift < int32_room;
 }
 
+static uint16_t check_requant(const es_stage *stage, const es_flow *in)
+{
+    return multipliers_fit(stage->multiplier, in->channels) &&
+                   shifts_fit(stage->shift, in->channels, -31, 30)
+               ? 0
+               : 40;
+}
+
+static uint16_t check_add_single_requant(const es_stage *stage,
+                                         const es_flow *in)
+{
+    /* |acc| < 2^31 and every multiplier < 2^31: the sum in 64 bits is below
+     * 2^62 + 255 * 2^31 + 2^61. */
+    if (!multipliers_fit(stage->multiplier, in->channels) ||
+        !multipliers_fit(stage->other_multiplier, in->channels)) {
+        return 40;
+    }
+    return shifts_fit(stage->shift, in->channels, 1, 62) ? 0 : 44;
+}
+
 static uint16_t check_add(const es_stage *stage)
 {
     if (!es_scaled_fits(stage->value) || !es_scaled_fits(stage->other) ||
@@ -145,28 +165,20 @@ uint16_t es_check_arithmetic(const es_stage *stage, const es_flow *in)
     }
     switch (stage->kind) {
     case ES_STAGE_REQUANT:
-        return multipliers_fit(stage->multiplier, in->channels) &&
-                       shifts_fit(stage->shift, in->channels, -31, 30)
-                   ? 0
-                   : 40;
+        return ES_HAS_REQUANT ? check_requant(stage, in) : 0;
     case ES_STAGE_ADD_SINGLE_REQUANT:
-        /* |acc| < 2^31 and every multiplier < 2^31: the sum in 64 bits is
-         * below 2^62 + 255 * 2^31 + 2^61. */
-        if (!multipliers_fit(stage->multiplier, in->channels) ||
-            !multipliers_fit(stage->other_multiplier, in->channels)) {
-            return 40;
-        }
-        return shifts_fit(stage->shift, in->channels, 1, 62) ? 0 : 44;
+        return ES_HAS_ADD_SINGLE_REQUANT ? check_add_single_requant(stage, in)
+                                         : 0;
     case ES_STAGE_ADD:
-        return check_add(stage);
+        return ES_HAS_ADD ? check_add(stage) : 0;
     case ES_STAGE_MUL:
-        return check_mul(stage);
+        return ES_HAS_MUL ? check_mul(stage) : 0;
     case ES_STAGE_AVG_POOL:
-        return check_average(stage);
+        return ES_HAS_AVG_POOL ? check_average(stage) : 0;
     case ES_STAGE_MEAN:
-        return check_mean(stage, in);
+        return ES_HAS_MEAN ? check_mean(stage, in) : 0;
     case ES_STAGE_SOFTMAX:
-        return check_softmax(stage, in);
+        return ES_HAS_SOFTMAX ? check_softmax(stage, in) : 0;
     default: /* Clamp, Lut, MaxPool */
         return 0;
     }

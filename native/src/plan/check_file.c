@@ -25,6 +25,11 @@ static bool all_zero(const uint8_t *bytes, size_t count)
     return true;
 }
 
+uint32_t es_file_crc(const uint8_t *bytes, size_t size)
+{
+    return es_fb_read_u32(bytes + (size - TRAILER) + AT_CRC);
+}
+
 bool es_check_file(es_check *check, const uint8_t *bytes, size_t size)
 {
     const uint8_t *trailer;
@@ -55,7 +60,7 @@ bool es_check_file(es_check *check, const uint8_t *bytes, size_t size)
     if (padded != size - TRAILER || !all_zero(bytes + n, padded - n)) {
         return es_refuse(check, 2, -1);
     }
-    if (es_crc32(0, bytes, n) != es_fb_read_u32(trailer + AT_CRC)) {
+    if (es_crc32(0, bytes, n) != es_file_crc(bytes, size)) {
         return es_refuse(check, 3, -1);
     }
     if (memcmp(bytes + 4, "ESPL", 4) != 0) {

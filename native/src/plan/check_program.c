@@ -8,7 +8,7 @@ bool es_check_program(es_check *check)
     es_program npu;
     es_bytes bytes;
 
-    if (!es_program_view(&check->root, &npu)) {
+    if (!ES_HAS_NPU || !es_program_view(&check->root, &npu)) {
         return true;
     }
     if (npu.config == 0 || npu.config != check->root.config) {

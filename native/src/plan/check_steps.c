@@ -3,8 +3,10 @@
 
 bool es_stage_has_operand(const es_stage *stage)
 {
-    return stage->kind == ES_STAGE_ADD || stage->kind == ES_STAGE_MUL ||
-           stage->kind == ES_STAGE_ADD_SINGLE_REQUANT;
+    return (ES_HAS_ADD && stage->kind == ES_STAGE_ADD) ||
+           (ES_HAS_MUL && stage->kind == ES_STAGE_MUL) ||
+           (ES_HAS_ADD_SINGLE_REQUANT &&
+            stage->kind == ES_STAGE_ADD_SINGLE_REQUANT);
 }
 
 /* I-20. */
@@ -123,13 +125,13 @@ static uint16_t check_stage(es_check *check, const es_stage *stage,
         !operand_fits(&check->root, stage->operand, flow)) {
         return 22;
     }
-    if (stage->window != NULL) {
+    if (es_has_windows() && stage->window != NULL) {
         broken = es_check_window(stage->window, flow->columns);
         if (broken != 0) {
             return broken;
         }
     }
-    broken = es_check_running(check, stage, flow);
+    broken = ES_HAS_RUNNING ? es_check_running(check, stage, flow) : 0;
     if (broken == 0) {
         broken = es_check_arithmetic(stage, flow);
     }
@@ -195,20 +197,20 @@ static bool check_source(es_check *check, const es_step *step)
     uint16_t broken = 0;
 
     es_tensor_view(root, step->input, &input);
-    if (step->source_kind == ES_SOURCE_MAC) {
+    if (ES_HAS_MAC && step->source_kind == ES_SOURCE_MAC) {
         es_mac mac;
         es_mac_view(step->source, &mac);
         broken = es_check_geometry(mac.geometry, input.place);
         return broken == 0 ? es_check_weights(check, &mac)
                            : es_refuse(check, broken, -1);
     }
-    if (step->source_kind == ES_SOURCE_LSTM) {
+    if (ES_HAS_LSTM && step->source_kind == ES_SOURCE_LSTM) {
         return es_check_lstm(check, step);
     }
-    if (step->source_kind == ES_SOURCE_SVDF) {
+    if (ES_HAS_SVDF && step->source_kind == ES_SOURCE_SVDF) {
         return es_check_svdf(check, step);
     }
-    if (step->source_kind == ES_SOURCE_COPY) {
+    if (ES_HAS_COPY && step->source_kind == ES_SOURCE_COPY) {
         es_copy copy;
         es_copy_view(step, &copy);
         es_branch_view(step, 0, &branch);
@@ -233,7 +235,7 @@ static bool check_step(es_check *check, uint32_t index)
             return false;
         }
     }
-    if (step.source_kind == ES_SOURCE_MAC) {
+    if (ES_HAS_MAC && step.source_kind == ES_SOURCE_MAC) {
         es_mac mac;
         es_sink sink = {&step, NULL, 0};
         es_mac_view(step.source, &mac);

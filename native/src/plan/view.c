@@ -91,13 +91,17 @@ void es_row_group_view(const es_weights *weights, uint32_t index,
     es_fb t = es_fb_open(es_fb_element(weights->groups, index));
     view->first_row = es_fb_get_u32(&t, ES_SLOT(RowGroup, first_row));
     view->row_count = es_fb_get_u32(&t, ES_SLOT(RowGroup, row_count));
-    view->nnz = es_fb_get_u32(&t, ES_SLOT(RowGroup, nnz));
+    if (!ES_TRUST_PLAN) { /* only checks look at it */
+        view->nnz = es_fb_get_u32(&t, ES_SLOT(RowGroup, nnz));
+    }
     view->encoding = es_fb_get_u8(&t, ES_SLOT(RowGroup, encoding));
-    view->packing = es_fb_get_u8(&t, ES_SLOT(RowGroup, packing));
+    if (ES_HAS_NM || ES_HAS_LANES || !ES_TRUST_PLAN) {
+        view->packing = es_fb_get_u8(&t, ES_SLOT(RowGroup, packing));
+        view->n = es_fb_get_u8(&t, ES_SLOT(RowGroup, n));
+        view->m = es_fb_get_u8(&t, ES_SLOT(RowGroup, m));
+    }
     view->block_rows = size_of_block(&t, ES_SLOT(RowGroup, block_rows));
     view->block_cols = size_of_block(&t, ES_SLOT(RowGroup, block_cols));
-    view->n = es_fb_get_u8(&t, ES_SLOT(RowGroup, n));
-    view->m = es_fb_get_u8(&t, ES_SLOT(RowGroup, m));
     view->index_bits = es_fb_get_u8(&t, ES_SLOT(RowGroup, index_bits));
     view->values = es_fb_as_i8s(es_fb_get_bytes(&t, ES_SLOT(RowGroup, values)));
     view->index = es_fb_get_bytes(&t, ES_SLOT(RowGroup, index));
@@ -115,8 +119,9 @@ uint16_t es_io_tensor(es_tables ios, uint32_t index)
 
 bool es_stage_pools(uint8_t kind)
 {
-    return kind == ES_STAGE_MAX_POOL || kind == ES_STAGE_AVG_POOL ||
-           kind == ES_STAGE_MEAN;
+    return (ES_HAS_MAX_POOL && kind == ES_STAGE_MAX_POOL) ||
+           (ES_HAS_AVG_POOL && kind == ES_STAGE_AVG_POOL) ||
+           (ES_HAS_MEAN && kind == ES_STAGE_MEAN);
 }
 
 static bool step_pools(const es_step *step)
@@ -141,21 +146,21 @@ void es_step_shape(const es_root *root, const es_step *step, uint32_t *columns,
     es_branch branch;
     es_tensor input, output;
 
-    if (step->source_kind == ES_SOURCE_MAC) {
+    if (ES_HAS_MAC && step->source_kind == ES_SOURCE_MAC) {
         es_mac mac;
         es_mac_view(step->source, &mac);
         *columns = (uint32_t)mac.geometry->out_h * mac.geometry->out_w;
         *channels = mac.geometry->rows;
         return;
     }
-    if (step->source_kind == ES_SOURCE_LSTM) {
+    if (ES_HAS_LSTM && step->source_kind == ES_SOURCE_LSTM) {
         es_lstm lstm;
         es_lstm_view(step, &lstm);
         *columns = lstm.input.geometry->out_w;
         *channels = lstm.recurrent.geometry->in_c;
         return;
     }
-    if (step->source_kind == ES_SOURCE_SVDF) {
+    if (ES_HAS_SVDF && step->source_kind == ES_SOURCE_SVDF) {
         es_svdf svdf;
         es_svdf_view(step, &svdf);
         *columns = 1;
@@ -164,9 +169,13 @@ void es_step_shape(const es_root *root, const es_step *step, uint32_t *columns,
     }
     es_branch_view(step, 0, &branch);
     es_tensor_view(root, branch.output, &output);
-    if (step->source_kind == ES_SOURCE_COPY) {
+    if (ES_HAS_COPY && step->source_kind == ES_SOURCE_COPY) {
         *columns = output.place->columns;
         *channels = output.place->channels;
+        return;
+    }
+    if (!ES_HAS_LOAD) {
+        *columns = *channels = 0; /* no other kind is built */
         return;
     }
     es_tensor_view(root, step->input, &input);
@@ -252,12 +261,12 @@ static uint32_t saturate(uint64_t bytes)
 uint32_t es_step_scratch(const es_root *root, const es_step *step)
 {
     uint64_t patches = 0, most = 0;
-    if (step->source_kind == ES_SOURCE_MAC) {
+    if (ES_HAS_PATCHES && step->source_kind == ES_SOURCE_MAC) {
         es_mac mac;
         es_mac_view(step->source, &mac);
         const es_place *input = es_tensor_place(root, step->input, NULL);
         patches = round_up_4(patch_bytes(input, mac.geometry));
-    } else if (step->source_kind == ES_SOURCE_LSTM) {
+    } else if (ES_HAS_LSTM && step->source_kind == ES_SOURCE_LSTM) {
         es_lstm lstm;
         es_lstm_view(step, &lstm);
         patches = (uint64_t)2 * lstm.recurrent.geometry->rows; /* gates */

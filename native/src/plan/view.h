@@ -81,6 +81,8 @@ enum {
     ES_STAGE_SOFTMAX
 };
 
+#include "plan/built.h"
+
 /* ---- vectors ---- */
 typedef struct es_bytes {
     const uint8_t *data;

@@ -62,12 +62,12 @@ void es_svdf_view(const es_step *step, es_svdf *view)
 
 uint32_t es_step_rings(const es_step *step, uint16_t rings[2])
 {
-    if (step->source_kind == ES_SOURCE_LSTM) {
+    if (ES_HAS_LSTM && step->source_kind == ES_SOURCE_LSTM) {
         rings[0] = es_fb_u16(step->source, ES_SLOT(Lstm, hidden_ring));
         rings[1] = es_fb_u16(step->source, ES_SLOT(Lstm, cell_ring));
         return 2;
     }
-    if (step->source_kind == ES_SOURCE_SVDF) {
+    if (ES_HAS_SVDF && step->source_kind == ES_SOURCE_SVDF) {
         rings[0] = es_fb_u16(step->source, ES_SLOT(Svdf, ring));
         return 1;
     }

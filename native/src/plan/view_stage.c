@@ -88,18 +88,42 @@ static void add_single_requant_view(const uint8_t *t, es_stage *view)
     RANGE(view, t, AddSingleRequant);
 }
 
+static void avg_pool_view(const uint8_t *t, es_stage *view)
+{
+    view->window = window(t, ES_SLOT(AvgPool, window));
+    running_view(t, ES_SLOT(AvgPool, running), &view->running);
+    RANGE(view, t, AvgPool);
+}
+
+static void mean_view(const uint8_t *t, es_stage *view)
+{
+    view->in_zero_point = es_fb_i8(t, ES_SLOT(Mean, in_zero_point));
+    view->out = scaled(t, ES_SLOT(Mean, scaled));
+    running_view(t, ES_SLOT(Mean, running), &view->running);
+    RANGE(view, t, Mean);
+    ROUNDING(view, t, Mean);
+}
+
+static void softmax_view(const uint8_t *t, es_stage *view)
+{
+    view->softmax_multiplier = es_fb_i32(t, ES_SLOT(Softmax, multiplier));
+    view->softmax_diff_min = es_fb_i32(t, ES_SLOT(Softmax, diff_min));
+    view->softmax_shift = es_fb_i8(t, ES_SLOT(Softmax, shift));
+}
+
 void es_stage_view(const es_branch *branch, uint32_t index, es_stage *view)
 {
     es_fb stage = es_fb_open(es_fb_element(branch->stages, index));
     const uint8_t *t = es_fb_get_table(&stage, ES_SLOT(Stage, body));
 
     uint8_t kind = es_fb_get_u8(&stage, ES_SLOT(Stage, body_type));
-    if (kind == ES_STAGE_REQUANT || kind == ES_STAGE_ADD) {
+    if ((ES_HAS_REQUANT && kind == ES_STAGE_REQUANT) ||
+        (ES_HAS_ADD && kind == ES_STAGE_ADD)) {
         view->kind = kind; /* what steps decode on every run */
         view->operand = 0;
         view->window = NULL;
         view->running.there = false;
-        if (kind == ES_STAGE_REQUANT) {
+        if (!ES_HAS_ADD || kind == ES_STAGE_REQUANT) {
             requant_view(t, view);
         } else {
             add_view(t, view);
@@ -108,39 +132,23 @@ void es_stage_view(const es_branch *branch, uint32_t index, es_stage *view)
     }
     memset(view, 0, sizeof *view);
     view->kind = kind;
-    switch (kind) {
-    case ES_STAGE_CLAMP:
+    if (ES_HAS_CLAMP && kind == ES_STAGE_CLAMP) {
         RANGE(view, t, Clamp);
-        break;
-    case ES_STAGE_LUT:
+    } else if (ES_HAS_LUT && kind == ES_STAGE_LUT) {
         view->table = es_fb_bytes(t, ES_SLOT(Lut, table));
-        break;
-    case ES_STAGE_MUL:
+    } else if (ES_HAS_MUL && kind == ES_STAGE_MUL) {
         mul_view(t, view);
-        break;
-    case ES_STAGE_ADD_SINGLE_REQUANT:
+    } else if (ES_HAS_ADD_SINGLE_REQUANT &&
+               kind == ES_STAGE_ADD_SINGLE_REQUANT) {
         add_single_requant_view(t, view);
-        break;
-    case ES_STAGE_MAX_POOL:
+    } else if (ES_HAS_MAX_POOL && kind == ES_STAGE_MAX_POOL) {
         view->window = window(t, ES_SLOT(MaxPool, window));
         RANGE(view, t, MaxPool);
-        break;
-    case ES_STAGE_AVG_POOL:
-        view->window = window(t, ES_SLOT(AvgPool, window));
-        running_view(t, ES_SLOT(AvgPool, running), &view->running);
-        RANGE(view, t, AvgPool);
-        break;
-    case ES_STAGE_MEAN:
-        view->in_zero_point = es_fb_i8(t, ES_SLOT(Mean, in_zero_point));
-        view->out = scaled(t, ES_SLOT(Mean, scaled));
-        running_view(t, ES_SLOT(Mean, running), &view->running);
-        RANGE(view, t, Mean);
-        ROUNDING(view, t, Mean);
-        break;
-    default: /* ES_STAGE_SOFTMAX: I-5 knows no other */
-        view->softmax_multiplier = es_fb_i32(t, ES_SLOT(Softmax, multiplier));
-        view->softmax_diff_min = es_fb_i32(t, ES_SLOT(Softmax, diff_min));
-        view->softmax_shift = es_fb_i8(t, ES_SLOT(Softmax, shift));
-        break;
+    } else if (ES_HAS_AVG_POOL && kind == ES_STAGE_AVG_POOL) {
+        avg_pool_view(t, view);
+    } else if (ES_HAS_MEAN && kind == ES_STAGE_MEAN) {
+        mean_view(t, view);
+    } else if (ES_HAS_SOFTMAX && kind == ES_STAGE_SOFTMAX) {
+        softmax_view(t, view);
     }
 }

@@ -52,20 +52,22 @@ static void cancel(es_store_decision *d, es_store_why why)
     }
 }
 
-static void test(es_store_decision *d, uint32_t slot)
+/* Returns whether it asks for the confirmed plan: that cancels a request. */
+static bool test(es_store_decision *d, uint32_t slot)
 {
     if (slot > 1 || d->next.slot[slot].size == 0) {
         d->status = ES_STORE_NONE;
     } else if (d->next.phase == ES_STORE_TRIAL_RUNNING) {
         d->status = ES_STORE_TRIAL;
     } else if (slot == d->next.confirmed) {
-        cancel(d, ES_STORE_WHY_CANCELLED);
+        return true;
     } else if (slot != d->next.trial) {
         d->next.trial = (uint8_t)slot;
         d->next.phase = ES_STORE_TRIAL_REQUESTED;
         d->next.why = ES_STORE_WHY_REQUESTED;
         d->writes = true;
     }
+    return false;
 }
 
 /* The trial, if there is one, starts once more or ends. */
@@ -118,6 +120,21 @@ static void confirm(es_store_decision *d)
     }
 }
 
+static void raise_minimum(es_store_decision *d, uint32_t version)
+{
+    if (version < d->next.min_version) {
+        d->status = ES_STORE_OLDER;
+        return;
+    }
+    if (d->next.phase == ES_STORE_TRIAL_REQUESTED &&
+        d->next.slot[d->next.trial].version < version) {
+        cancel(d, ES_STORE_WHY_MINIMUM);
+    }
+    d->writes |= version != d->next.min_version;
+    d->next.min_version = version;
+    d->next.why = ES_STORE_WHY_MINIMUM;
+}
+
 void es_store_decide(const es_store_state *now, es_store_event event,
                      uint32_t argument, es_store_decision *d)
 {
@@ -127,13 +144,19 @@ void es_store_decide(const es_store_state *now, es_store_event event,
     d->next = *now;
     switch (event) {
     case ES_STORE_BEGIN:
-        empty_free_slot(d, ES_STORE_WHY_BEGIN);
+    case ES_STORE_ERASE:
+        empty_free_slot(d, event == ES_STORE_BEGIN ? ES_STORE_WHY_BEGIN
+                                                   : ES_STORE_WHY_ERASED);
         break;
     case ES_STORE_STAGE:
         stage(d);
         break;
     case ES_STORE_TEST:
-        test(d, argument);
+    case ES_STORE_REVERT:
+        if (event == ES_STORE_REVERT || test(d, argument)) {
+            cancel(d, event == ES_STORE_REVERT ? ES_STORE_WHY_REVERTED
+                                               : ES_STORE_WHY_CANCELLED);
+        }
         break;
     case ES_STORE_BOOT:
         boot_trial(d, argument);
@@ -144,11 +167,8 @@ void es_store_decide(const es_store_state *now, es_store_event event,
     case ES_STORE_CONFIRM:
         confirm(d);
         break;
-    case ES_STORE_REVERT:
-        cancel(d, ES_STORE_WHY_REVERTED);
-        break;
-    case ES_STORE_ERASE:
-        empty_free_slot(d, ES_STORE_WHY_ERASED);
+    case ES_STORE_MINIMUM:
+        raise_minimum(d, argument);
         break;
     case ES_STORE_EVENTS:
     default:

@@ -14,6 +14,7 @@ typedef enum es_store_event {
     ES_STORE_CONFIRM, /* of what runs */
     ES_STORE_REVERT,
     ES_STORE_ERASE,
+    ES_STORE_MINIMUM, /* argument: the least version from now on */
     ES_STORE_EVENTS
 } es_store_event;
 

@@ -4,18 +4,11 @@
 
 #include "store/rules.h"
 
-/* Sectors of the newest records, while the log is searched. */
-typedef struct survey {
-    es_record_body newest;
-    bool found, marked;
-    uint32_t sector, index; /* of the newest */
-    bool follows;           /* something stands behind it in its sector */
-    /* R6: what a copy of the newest must not destroy. */
-    bool copy_marked;
-    uint32_t copy, copy_seq, oldest, oldest_seq;
-    bool older, older_marked;
-    uint32_t older_sector, older_seq;
-} survey;
+/* The sector of the best record of a kind. */
+typedef struct choice {
+    uint32_t sector, rank;
+    bool marked;
+} choice;
 
 static uint32_t records_of(const es_store *store)
 {
@@ -30,91 +23,79 @@ static void read_at(const es_store *store, uint32_t sector, uint32_t index,
                    record);
 }
 
-static void find_newest(const es_store *store, survey *found)
+/* Takes over the newest record; gen 0: there is none. Returns whether it is
+ * marked; `follows`: something stands behind it in its sector. */
+static bool find_newest(es_store *store, bool *follows)
 {
     es_record record;
+    bool marked = false;
     for (uint32_t sector = 0; sector < ES_STORE_LOGS; sector++) {
         for (uint32_t index = 0; index < records_of(store); index++) {
             read_at(store, sector, index, &record);
             if (record.valid &&
-                (!found->found ||
-                 es_record_newer(record.body.seq, found->newest.seq))) {
-                found->newest = record.body;
-                found->found = true;
-                found->marked = record.marked;
-                found->sector = sector;
-                found->index = index;
-                found->follows = false;
-            } else if (found->found && found->sector == sector) {
-                found->follows |= !record.blank;
+                (store->gen == 0 ||
+                 es_record_newer(record.body.seq, store->seq))) {
+                store->state = record.body.state;
+                store->seq = record.body.seq;
+                store->gen = record.body.gen;
+                store->log_erases = record.body.log_erases;
+                store->sector = (uint8_t)sector;
+                store->used = index + 1;
+                marked = record.marked;
+                *follows = false;
+            } else if (store->sector == sector) {
+                *follows |= !record.blank;
             }
         }
     }
+    return marked;
 }
 
-/* A record of the newest state. The newest one with a mark must stay: half
+/* Marked before not; then the newer rank. */
+static void choose(choice *best, uint32_t sector, uint32_t rank, bool marked)
+{
+    if (best->sector == ES_STORE_LOGS || marked > best->marked ||
+        (marked == best->marked && es_record_newer(rank, best->rank))) {
+        best->sector = sector;
+        best->rank = rank;
+        best->marked = marked;
+    }
+}
+
+/* R6: bit i: sector i may not be erased before the newest state, which has no
+ * mark, is durable. Of its copies the newest one with a mark must stay: half
  * erased it could still look like the state that counts. Without a mark the
- * oldest is the one that may have counted. */
-static void note_copy(survey *found, const es_record *record, uint32_t sector)
+ * oldest is the one that may have counted. And of the states before it, the
+ * newest that is marked, if any is. */
+static uint8_t sectors_to_keep(const es_store *store)
 {
-    if (es_record_newer(found->oldest_seq, record->body.seq)) {
-        found->oldest = sector;
-        found->oldest_seq = record->body.seq;
-    }
-    if (record->marked > found->copy_marked ||
-        (record->marked == found->copy_marked &&
-         (record->marked
-              ? es_record_newer(record->body.seq, found->copy_seq)
-              : es_record_newer(found->copy_seq, record->body.seq)))) {
-        found->copy_marked = record->marked;
-        found->copy = sector;
-        found->copy_seq = record->body.seq;
-    }
-}
-
-/* A record of an earlier state: the newest one that is marked, if any is. */
-static void note_older(survey *found, const es_record *record, uint32_t sector)
-{
-    if (!found->older || record->marked > found->older_marked ||
-        (record->marked == found->older_marked &&
-         es_record_newer(record->body.seq, found->older_seq))) {
-        found->older = true;
-        found->older_marked = record->marked;
-        found->older_sector = sector;
-        found->older_seq = record->body.seq;
-    }
-}
-
-/* Bit i: sector i may not be erased before the newest state is durable. */
-static uint8_t sectors_to_keep(const es_store *store, survey *found)
-{
+    choice copy = {store->sector, ~store->seq, false}, oldest = copy;
+    choice older = {ES_STORE_LOGS, 0, false};
     es_record record;
-    if (found->marked || !ES_RULE(6)) {
-        return (uint8_t)(1 << found->sector);
-    }
-    found->copy = found->oldest = found->sector;
-    found->copy_seq = found->oldest_seq = found->newest.seq;
     for (uint32_t sector = 0; sector < ES_STORE_LOGS; sector++) {
         for (uint32_t index = 0; index < records_of(store); index++) {
             read_at(store, sector, index, &record);
+            uint32_t seq = record.body.seq;
             if (!record.valid) {
                 continue;
             }
-            if (record.body.gen == found->newest.gen) {
-                note_copy(found, &record, sector);
-            } else if (es_record_newer(found->newest.gen, record.body.gen)) {
-                note_older(found, &record, sector);
+            if (record.body.gen == store->gen) {
+                choose(&oldest, sector, ~seq, false);
+                choose(&copy, sector, record.marked ? seq : ~seq,
+                       record.marked);
+            } else if (es_record_newer(store->gen, record.body.gen)) {
+                choose(&older, sector, seq, record.marked);
             }
         }
     }
     /* Where both are in one sector there is room for another copy. */
-    uint32_t second = found->sector;
-    if (found->older && found->older_sector != found->copy) {
-        second = found->older_sector;
-    } else if (found->oldest != found->copy) {
-        second = found->oldest;
+    uint32_t second = store->sector;
+    if (older.sector < ES_STORE_LOGS && older.sector != copy.sector) {
+        second = older.sector;
+    } else if (oldest.sector != copy.sector) {
+        second = oldest.sector;
     }
-    return (uint8_t)(1 << found->copy | 1 << second);
+    return (uint8_t)(1 << copy.sector | 1 << second);
 }
 
 /* R2: the first record of a session goes to a sector that this session has
@@ -122,9 +103,9 @@ static uint8_t sectors_to_keep(const es_store *store, survey *found)
  * come back either. */
 static es_store_status open_sector(es_store *store)
 {
-    uint32_t next = ES_STORE_LOGS;
-    for (uint32_t i = 1; i <= ES_STORE_LOGS; i++) {
-        uint32_t sector = (store->sector + i) % ES_STORE_LOGS;
+    uint32_t next = ES_STORE_LOGS, sector = store->sector;
+    for (uint32_t i = 0; i < ES_STORE_LOGS; i++) {
+        sector = sector == ES_STORE_LOGS - 1 ? 0 : sector + 1;
         if (store->keep >> sector & 1 ||
             (!ES_RULE(3) && next < ES_STORE_LOGS)) {
             continue;
@@ -168,22 +149,21 @@ static es_store_status commit(es_store *store, const es_store_state *state,
         /* R4: above whatever an interrupted record may carry. */
         step = ES_RULE(4) ? 2 * records_of(store) : 1;
     }
-    store->fresh = 1;
     store->seq += step;
     store->seq += store->seq == 0; /* 0 is no gen */
     body.seq = store->seq;
     body.gen = gen ? gen : body.seq;
     body.state = *state;
     body.log_erases = store->log_erases;
-    if (es_record_write(store->flash,
-                        store->flash->log[store->sector] +
-                            store->used++ * ES_RECORD_STRIDE,
-                        &body)) {
-        store->fresh = 0; /* go on in another sector */
+    uint32_t index = store->used++;
+    store->fresh = !es_record_write(
+        store->flash,
+        store->flash->log[store->sector] + index * ES_RECORD_STRIDE, &body);
+    if (!store->fresh) { /* go on in another sector */
         return ES_STORE_FLASH;
     }
     store->gen = body.gen;
-    store->state = *state;
+    store->state = body.state;
     store->keep = (uint8_t)(1 << store->sector);
     return ES_STORE_OK;
 }
@@ -195,27 +175,21 @@ es_store_status es_log_append(es_store *store, const es_store_state *next)
 
 es_store_status es_log_mount(es_store *store)
 {
-    survey found;
-    memset(&found, 0, sizeof found);
-    find_newest(store, &found);
-    if (!found.found) {
-        store->sector = ES_STORE_LOGS - 1;
-        store->state.confirmed = ES_STORE_NO_SLOT;
-        store->state.trial = ES_STORE_NO_SLOT;
+    bool follows = false;
+    store->sector = ES_STORE_LOGS - 1;
+    store->state.confirmed = ES_STORE_NO_SLOT;
+    store->state.trial = ES_STORE_NO_SLOT;
+    bool marked = find_newest(store, &follows);
+    if (store->gen == 0) {
         return ES_STORE_OK;
     }
-    store->state = found.newest.state;
-    store->seq = found.newest.seq;
-    store->gen = found.newest.gen;
-    store->log_erases = found.newest.log_erases;
-    store->sector = (uint8_t)found.sector;
-    store->used = found.index + 1;
-    store->keep = sectors_to_keep(store, &found);
+    store->keep = (uint8_t)(1 << store->sector);
+    if (!marked && ES_RULE(6)) {
+        store->keep = sectors_to_keep(store);
+    }
     /* R5: a record that may be gone the next time is written again before
      * anything acts on it. */
-    if (ES_RULE(5) && (!found.marked || found.follows)) {
-        es_store_state state = store->state;
-        return commit(store, &state, store->gen);
-    }
-    return ES_STORE_OK;
+    return ES_RULE(5) && (!marked || follows)
+               ? commit(store, &store->state, store->gen)
+               : ES_STORE_OK;
 }

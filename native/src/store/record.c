@@ -15,34 +15,37 @@ static const uint8_t mark[ES_STORE_WRITE_UNIT] = {
     0x5A, 0x96, 0x3C, 0xC3, 0x69, 0xA5, 0x0F, 0xF0,
     0x33, 0xCC, 0x55, 0xAA, 0x99, 0x66, 0xC3, 0x3C};
 
-static bool is_slot(uint32_t slot)
+static uint32_t crc_of(const es_record_body *body)
 {
-    return slot < 2 || slot == ES_STORE_NO_SLOT;
+    return es_crc32(0, body, offsetof(es_record_body, crc));
+}
+
+static bool names_plan(const es_store_state *state, uint32_t slot)
+{
+    return slot == ES_STORE_NO_SLOT || (slot < 2 && state->slot[slot].size > 0);
 }
 
 /* A state that decide.c may meet. A CRC proves who wrote it, not that it was
  * written for this layout. */
 static bool is_sane(const es_store_state *state, uint32_t slot_size)
 {
-    bool trial = state->trial < 2;
-    return is_slot(state->confirmed) && is_slot(state->trial) &&
+    bool trial = state->trial != ES_STORE_NO_SLOT;
+    return names_plan(state, state->confirmed) &&
+           names_plan(state, state->trial) &&
            state->slot[0].size <= slot_size &&
            state->slot[1].size <= slot_size &&
            state->phase <= ES_STORE_TRIAL_RUNNING &&
            trial == (state->phase != ES_STORE_TRIAL_NONE) &&
-           (!trial || (state->trial != state->confirmed &&
-                       state->slot[state->trial].size > 0)) &&
-           (state->confirmed > 1 || state->slot[state->confirmed].size > 0);
+           !(trial && state->trial == state->confirmed);
 }
 
 static bool is_blank(const void *bytes, uint32_t size)
 {
     const uint8_t *at = bytes;
-    uint8_t all = BLANK;
-    for (uint32_t i = 0; i < size; i++) {
-        all &= at[i];
+    while (size > 0 && at[size - 1] == BLANK) {
+        size--;
     }
-    return all == BLANK;
+    return size == 0;
 }
 
 void es_record_read(const es_flash *flash, uint32_t address, es_record *record)
@@ -52,10 +55,8 @@ void es_record_read(const es_flash *flash, uint32_t address, es_record *record)
     bool read = !flash->read(flash->user, address, body, BODY);
     bool read_mark =
         !flash->read(flash->user, address + BODY, unit, flash->write_unit);
-    record->valid =
-        read && body->magic == MAGIC &&
-        body->crc == es_crc32(0, body, offsetof(es_record_body, crc)) &&
-        is_sane(&body->state, flash->slot_size);
+    record->valid = read && body->magic == MAGIC && body->crc == crc_of(body) &&
+                    is_sane(&body->state, flash->slot_size);
     record->marked =
         record->valid && read_mark && !memcmp(unit, mark, flash->write_unit);
     record->blank = read && read_mark && is_blank(body, BODY) &&
@@ -67,7 +68,7 @@ es_store_status es_record_write(const es_flash *flash, uint32_t address,
 {
     es_record back;
     body->magic = MAGIC;
-    body->crc = es_crc32(0, body, offsetof(es_record_body, crc));
+    body->crc = crc_of(body);
     if (!ES_RULE(1)) {
         return flash->program(flash->user, address + BODY, mark,
                               flash->write_unit) ||

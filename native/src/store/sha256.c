@@ -1,4 +1,5 @@
-/* SHA-256 (FIPS 180-4), small: the message schedule lives in a ring of 16. */
+/* SHA-256 (FIPS 180-4), small: a block becomes its own schedule, a ring of
+ * 16 words. */
 #include "edgesparse/store.h"
 
 #include <string.h>
@@ -24,12 +25,6 @@ static uint32_t rotate(uint32_t x, uint32_t n)
     return x >> n | x << (32 - n);
 }
 
-static uint32_t big_endian(const uint8_t *bytes)
-{
-    return (uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 |
-           (uint32_t)bytes[2] << 8 | bytes[3];
-}
-
 /* Word i of the schedule, in place of word i - 16. */
 static uint32_t next_word(uint32_t *ring, uint32_t i)
 {
@@ -39,22 +34,23 @@ static uint32_t next_word(uint32_t *ring, uint32_t i)
     return ring[i & 15] += s0 + ring[(i + 9) & 15] + s1;
 }
 
-static void mix(uint32_t *hash, const uint8_t *block)
+/* The block becomes its schedule. */
+static void mix(uint32_t *hash, uint32_t *block)
 {
-    uint32_t ring[16], v[8];
-    memcpy(v, hash, sizeof v);
+    /* a to h of all rounds, the last ones first: a round's are at v[0] to
+     * v[7], and nothing moves but v. */
+    uint32_t all[64 + 8], *v = all + 64;
+    memcpy(v, hash, 8 * sizeof *v);
     for (uint32_t i = 0; i < 64; i++) {
-        uint32_t word =
-            i < 16 ? (ring[i] = big_endian(block + 4 * i)) : next_word(ring, i);
         uint32_t e = v[4], a = v[0];
         uint32_t s1 = rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25);
         uint32_t s0 = rotate(a, 2) ^ rotate(a, 13) ^ rotate(a, 22);
-        uint32_t chosen = (e & v[5]) ^ (~e & v[6]);
-        uint32_t majority = (a & v[1]) ^ (a & v[2]) ^ (v[1] & v[2]);
-        uint32_t t = v[7] + s1 + chosen + round_constant[i] + word;
-        memmove(v + 1, v, 7 * sizeof v[0]);
-        v[4] += t;
-        v[0] = t + s0 + majority;
+        uint32_t chosen = v[6] ^ (e & (v[5] ^ v[6]));
+        uint32_t majority = (a & v[1]) | (v[2] & (a | v[1]));
+        uint32_t t = v[7] + s1 + chosen + round_constant[i] +
+                     (i < 16 ? block[i] : next_word(block, i));
+        v[3] += t;
+        *--v = t + s0 + majority;
     }
     for (uint32_t i = 0; i < 8; i++) {
         hash[i] += v[i];
@@ -71,9 +67,9 @@ void es_sha256_add(es_sha256 *sha, const void *bytes, uint32_t size)
 {
     const uint8_t *from = bytes;
     for (uint32_t i = 0; i < size; i++) {
-        uint32_t at = (uint32_t)sha->size++ & 63;
-        sha->block[at] = from[i];
-        if (at == 63) {
+        uint32_t *word = &sha->block[sha->size / 4 & 15];
+        *word = *word << 8 | from[i];
+        if ((++sha->size & 63) == 0) {
             mix(sha->hash, sha->block);
         }
     }
@@ -81,16 +77,15 @@ void es_sha256_add(es_sha256 *sha, const void *bytes, uint32_t size)
 
 void es_sha256_end(es_sha256 *sha, uint8_t *digest)
 {
-    static const uint8_t one = 0x80, zero = 0;
-    uint64_t bits = sha->size * 8;
-    es_sha256_add(sha, &one, 1);
-    while ((sha->size & 63) != 56) {
-        es_sha256_add(sha, &zero, 1);
-    }
-    for (uint32_t i = 0; i < 8; i++) {
-        uint8_t byte = (uint8_t)(bits >> (56 - 8 * i));
-        es_sha256_add(sha, &byte, 1);
-    }
+    static const uint8_t padding[2] = {0x80, 0};
+    uint32_t size = sha->size, zero = 0;
+    do {
+        es_sha256_add(sha, padding + zero, 1);
+        zero = 1;
+    } while ((sha->size & 63) != 56);
+    sha->block[14] = size >> 29; /* in bits */
+    sha->block[15] = size << 3;
+    mix(sha->hash, sha->block);
     for (uint32_t i = 0; i < 32; i++) {
         digest[i] = (uint8_t)(sha->hash[i / 4] >> (24 - 8 * (i & 3)));
     }

@@ -8,30 +8,31 @@
 #include "store/rules.h"
 #include "store/slot.h"
 
-static bool overlaps(uint32_t a, uint32_t a_size, uint32_t b, uint32_t b_size)
+/* Region i of the flash: log sectors, then slots. */
+static uint32_t region(const es_flash *f, uint32_t i, uint32_t *size)
 {
-    return a < b + b_size && b < a + a_size;
+    bool log = i < ES_STORE_LOGS;
+    *size = log ? f->sector_size : f->slot_size;
+    return log ? f->log[i] : f->slot[i - ES_STORE_LOGS];
 }
 
 /* Nothing overlaps, everything starts at a sector. */
 static bool is_layout(const es_flash *f)
 {
-    uint32_t address[ES_STORE_LOGS + 2], size[ES_STORE_LOGS + 2];
-    uint32_t sector = f->sector_size, unit = f->write_unit;
+    uint32_t sector = f->sector_size, unit = f->write_unit, size, other_size;
     if (!f->read || !f->program || !f->erase ||
         (unit != 4 && unit != 8 && unit != 16) || sector < 256 ||
         (sector & (sector - 1)) || f->slot_size == 0 || f->slot_size % sector) {
         return false;
     }
     for (uint32_t i = 0; i < ES_STORE_LOGS + 2; i++) {
-        bool log = i < ES_STORE_LOGS;
-        address[i] = log ? f->log[i] : f->slot[i - ES_STORE_LOGS];
-        size[i] = log ? sector : f->slot_size;
-        if (address[i] % sector || address[i] > UINT32_MAX - size[i]) {
+        uint32_t address = region(f, i, &size);
+        if (address % sector || address > UINT32_MAX - size) {
             return false;
         }
         for (uint32_t j = 0; j < i; j++) {
-            if (overlaps(address[i], size[i], address[j], size[j])) {
+            uint32_t other = region(f, j, &other_size);
+            if (address < other + other_size && other < address + size) {
                 return false;
             }
         }
@@ -75,8 +76,9 @@ es_store_status es_store_boot(es_store *store)
     if (d.writes) { /* R8: the try is spent before the plan runs */
         if (ES_RULE(8)) {
             status = es_log_append(store, &d.next);
+        } else {
+            store->state = d.next;
         }
-        store->state = status ? store->state : d.next;
     }
     if (status && d.run != store->state.confirmed) {
         d.run = store->state.confirmed;
@@ -151,30 +153,22 @@ es_store_status es_store_confirm(es_store *store, const uint8_t *sha)
     return settle(store, &d);
 }
 
-es_store_status es_store_revert(es_store *store)
+static es_store_status perform(es_store *store, es_store_event event,
+                               uint32_t argument)
 {
     es_store_decision d;
-    es_store_decide(&store->state, ES_STORE_REVERT, 0, &d);
+    es_store_decide(&store->state, event, argument, &d);
     return settle(store, &d);
+}
+
+es_store_status es_store_revert(es_store *store)
+{
+    return perform(store, ES_STORE_REVERT, 0);
 }
 
 es_store_status es_store_set_minimum(es_store *store, uint32_t version)
 {
-    es_store_decision d;
-    if (version < store->state.min_version) {
-        return ES_STORE_OLDER;
-    }
-    d.status = ES_STORE_OK;
-    d.writes = false;
-    d.next = store->state;
-    if (d.next.phase == ES_STORE_TRIAL_REQUESTED &&
-        d.next.slot[d.next.trial].version < version) {
-        es_store_decide(&store->state, ES_STORE_REVERT, 0, &d);
-    }
-    d.writes |= version != d.next.min_version;
-    d.next.min_version = version;
-    d.next.why = ES_STORE_WHY_MINIMUM;
-    return settle(store, &d);
+    return perform(store, ES_STORE_MINIMUM, version);
 }
 
 es_store_slot es_store_slot_of(const es_store *store, uint32_t slot)

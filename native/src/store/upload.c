@@ -127,14 +127,15 @@ es_store_status es_store_write(es_store *store, uint32_t offset,
 }
 
 /* R10: what counts is what stands in flash. */
-static es_store_status examine(const es_store *store, uint32_t *version)
+static es_store_status examine(const es_store *store, uint32_t slot,
+                               uint32_t *version)
 {
     const es_store_hooks *hooks = store->hooks;
-    const uint8_t *bytes = store->flash->bytes[store->upload.slot];
+    const uint8_t *bytes = store->flash->bytes[slot];
     uint32_t size = store->upload.size;
     *version = 0;
-    if (ES_RULE(10) && !es_slot_has_hash(store->flash, store->upload.slot, size,
-                                         store->upload.sha)) {
+    if (ES_RULE(10) &&
+        !es_slot_has_hash(store->flash, slot, size, store->upload.sha)) {
         return ES_STORE_MISMATCH;
     }
     if (hooks && hooks->verify &&
@@ -161,10 +162,10 @@ es_store_status es_store_finish(es_store *store)
     if (store->upload.offset < store->upload.size) {
         return ES_STORE_OFFSET;
     }
-    es_store_status status = store->upload.tail_size > 0 && !program_tail(store)
-                                 ? ES_STORE_FLASH
-                                 : examine(store, &version);
+    bool whole = store->upload.tail_size == 0 || program_tail(store);
     store->upload.slot = ES_STORE_NO_SLOT;
+    es_store_status status =
+        whole ? examine(store, slot, &version) : ES_STORE_FLASH;
     if (status) {
         return status;
     }

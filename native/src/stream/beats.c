@@ -9,7 +9,7 @@ static uint32_t samples_per_step(const es_stream_session *s)
 /* Step `back` steps before the newest one. Before the first, all is 0. */
 static uint32_t slot(const es_beats_state *b, uint32_t back)
 {
-    return (uint32_t)((b->steps - 1 + ES_BEAT_STEPS - back) % ES_BEAT_STEPS);
+    return es_modulo(b->steps - 1 + ES_BEAT_STEPS - back, ES_BEAT_STEPS);
 }
 
 static uint32_t p_of(const es_beats_state *b, uint32_t back)

@@ -47,7 +47,7 @@ static uint64_t delay_of(const es_stream_table *t)
     uint64_t step = t->stride * decimation;
     uint64_t wait = (uint64_t)(t->hop - t->stride) * decimation;
 
-    if (!t->has_beats) {
+    if (!ES_HAS_BEATS || !t->has_beats) {
         return t->hop * decimation - 1;
     }
     /* I-72: never negative */
@@ -143,21 +143,21 @@ bool es_check_stream(es_check *check)
     es_stream_table t;
     es_tensor input;
 
-    if (!es_stream_view(root, &t)) {
+    if (!ES_HAS_STREAM || !es_stream_view(root, &t)) {
         return true;
     }
     es_tensor_view(root, es_io_tensor(root->inputs, 0), &input);
     if (!schedule_is_right(root, &t)) {
         return es_refuse(check, 70, -1);
     }
-    if (t.has_front_end &&
+    if (ES_HAS_FRONT_END && t.has_front_end &&
         (input.place->channels != 1 || !front_end_is_right(&t.front_end))) {
         return es_refuse(check, 71, -1);
     }
-    if (t.has_beats && !beats_are_right(root, &t)) {
+    if (ES_HAS_BEATS && t.has_beats && !beats_are_right(root, &t)) {
         return es_refuse(check, 72, -1);
     }
-    if (t.has_quality &&
+    if (ES_HAS_QUALITY && t.has_quality &&
         (input.place->channels != 1 || !quality_is_right(&t.quality))) {
         return es_refuse(check, 73, -1);
     }

@@ -73,17 +73,17 @@ bool es_stream_view(const es_root *root, es_stream_table *view)
     part = es_fb_table(t, ES_SLOT(Stream, front_end));
     view->has_front_end = part != NULL;
     view->front_end.decimation = 1;
-    if (part != NULL) {
+    if (ES_HAS_FRONT_END && part != NULL) {
         front_end_view(part, &view->front_end);
     }
     part = es_fb_table(t, ES_SLOT(Stream, beats));
     view->has_beats = part != NULL;
-    if (part != NULL) {
+    if (ES_HAS_BEATS && part != NULL) {
         beats_view(part, &view->beats);
     }
     part = es_fb_table(t, ES_SLOT(Stream, quality));
     view->has_quality = part != NULL;
-    if (part != NULL) {
+    if (ES_HAS_QUALITY && part != NULL) {
         quality_view(part, &view->quality);
     }
     return true;
@@ -144,7 +144,7 @@ bool es_stream_begin(es_stream_session *s, es_session *session,
     s->logits = (const int8_t *)session->arena + output.place->offset;
     s->on_result = on_result;
     s->user = user;
-    s->failed = false;
+    s->status = ES_OK;
 
     /* I-70: state_offset is a multiple of 8, and so is every part. */
     at = session->arena + s->table.state_offset;

@@ -48,8 +48,8 @@ static void run(es_stream_session *s)
                         .sample = (int64_t)state->samples};
     uint32_t columns = 0;
 
-    if (es_session_run(s->session, &s->root) != ES_OK) {
-        s->failed = true;
+    s->status = es_session_run(s->session, &s->root);
+    if (s->status != ES_OK) {
         state->ended = 1;
         state->end = state->samples;
         return;
@@ -69,7 +69,7 @@ static void run(es_stream_session *s)
     if (state->runs > t->first_run) {
         report(s, &result);
     }
-    if (s->beats != NULL) {
+    if (ES_HAS_BEATS && s->beats != NULL) {
         decode_beats(s, result.skip, columns);
     }
 }
@@ -79,7 +79,7 @@ static void take_column(es_stream_session *s)
 {
     int8_t *column = s->input + (size_t)s->state->filled * s->channels;
 
-    if (s->front_end != NULL) {
+    if (ES_HAS_FRONT_END && s->front_end != NULL) {
         if (!es_front_end_push(&s->table.front_end, s->front_end,
                                s->state->held[0], s->zero_point, column)) {
             return;
@@ -117,7 +117,7 @@ static void push_one(es_stream_session *s, const int16_t *sample)
 
     state->missing += missing;
     state->settled |= !missing;
-    if (s->quality != NULL && !state->ended) {
+    if (ES_HAS_QUALITY && s->quality != NULL && !state->ended) {
         uint32_t change =
             es_quality_push(&s->table.quality, s->quality, s->table.delay,
                             state->samples, state->held[0], missing);
@@ -129,7 +129,7 @@ static void push_one(es_stream_session *s, const int16_t *sample)
         }
         settle |= (change & ES_QUALITY_SETTLE) != 0;
     }
-    if (settle && s->front_end != NULL) {
+    if (ES_HAS_FRONT_END && settle && s->front_end != NULL) {
         es_front_end_settle(&s->table.front_end, s->front_end, state->held[0]);
     }
     take_column(s);
@@ -166,10 +166,10 @@ es_status es_push(es_session *session, const int16_t *samples, size_t frames,
         return ES_ERR_ENDED;
     }
     start(&s);
-    for (size_t i = 0; i < frames && !s.failed; i++) {
+    for (size_t i = 0; i < frames && s.status == ES_OK; i++) {
         push_one(&s, samples + i * s.channels);
     }
-    return s.failed ? ES_ERR_RUNNER : ES_OK;
+    return s.status;
 }
 
 /* Whether a beat before the end may still come. Each step moves the bound on
@@ -177,7 +177,7 @@ es_status es_push(es_session *session, const int16_t *samples, size_t frames,
 static bool is_undecided(const es_stream_session *s)
 {
     int64_t end = (int64_t)s->state->end;
-    return s->beats != NULL &&
+    return ES_HAS_BEATS && s->beats != NULL &&
            (es_beats_undecided(s) < end ||
             (s->beats->pending && s->beats->position < end));
 }
@@ -198,11 +198,11 @@ es_status es_flush(es_session *session, es_result_fn on_result, void *user)
     s.state->ended = 1;
     s.state->end = s.state->samples;
     if (s.state->samples > 0) {
-        while (!s.failed && is_undecided(&s)) {
+        while (s.status == ES_OK && is_undecided(&s)) {
             push_one(&s, s.state->held);
         }
     }
-    return s.failed ? ES_ERR_RUNNER : ES_OK;
+    return s.status;
 }
 
 es_status es_stream_info(const es_session *session, es_stream *info)

@@ -29,9 +29,7 @@ static void measure_missing(const es_quality *q, es_quality_state *s,
     if (q->missing_window == 0) {
         return;
     }
-    /* of 32 bits where it fits: a division of 64 is a loop on small cores */
-    at = now <= UINT32_MAX ? (uint32_t)now % q->missing_window
-                           : (uint32_t)(now % q->missing_window);
+    at = es_modulo(now, q->missing_window);
     bit = (uint8_t)(1u << at % 8);
     if (!missing && !(s->lost[at / 8] & bit)) {
         return; /* as many are missing as before */

@@ -121,12 +121,25 @@ typedef struct es_stream_session {
     es_quality_state *quality;
     es_result_fn on_result;
     void *user;
-    bool failed; /* a run has: the stream has ended */
+    es_status status; /* of the last run; but ES_OK: the stream has ended */
 } es_stream_session;
 
 /* False when the plan has no Stream. */
 bool es_stream_begin(es_stream_session *s, es_session *session,
                      es_result_fn on_result, void *user);
+
+/* value mod by, by < 2^16, in divisions that a Cortex-M has an instruction for,
+ * mostly one; that of 64 bits is a loop, and 700 bytes of library. */
+static inline uint32_t es_modulo(uint64_t value, uint32_t by)
+{
+    uint32_t rest = (uint32_t)(value >> 32);
+    if (rest == 0) {
+        return (uint32_t)value % by;
+    }
+    rest %= by;
+    rest = (rest << 16 | (uint32_t)(value >> 16 & 0xFFFF)) % by;
+    return (rest << 16 | (uint32_t)(value & 0xFFFF)) % by;
+}
 
 static inline int64_t es_round_shift(int64_t value, uint32_t bits)
 {

@@ -131,4 +131,4 @@ static uint32_t next(es_weight_iter *it, es_batch *batch, uint32_t max)
     return count;
 }
 
-const es_encoding es_encoding_bsr = {check, begin_rows, next};
+const es_encoding es_encoding_bsr = {ES_CHECK(check), begin_rows, next};

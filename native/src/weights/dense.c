@@ -27,4 +27,4 @@ static uint32_t next(es_weight_iter *it, es_batch *batch, uint32_t max)
     return 1;
 }
 
-const es_encoding es_encoding_dense = {check, begin_rows, next};
+const es_encoding es_encoding_dense = {ES_CHECK(check), begin_rows, next};

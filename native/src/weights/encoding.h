@@ -16,6 +16,9 @@ typedef struct es_encoding {
     uint32_t (*next)(es_weight_iter *it, es_batch *batch, uint32_t max);
 } es_encoding;
 
+/* The check of an encoding, where plans are checked at all. */
+#define ES_CHECK(check) (ES_TRUST_PLAN ? NULL : (check))
+
 extern const es_encoding es_encoding_dense, es_encoding_bitmask,
     es_encoding_bsr, es_encoding_nm, es_encoding_delta_csr, es_encoding_lanes;
 

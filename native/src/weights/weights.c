@@ -2,8 +2,12 @@
 #include "weights/encoding.h"
 
 static const es_encoding *const encodings[ES_ENCODINGS] = {
-    &es_encoding_dense, &es_encoding_bitmask,   &es_encoding_bsr,
-    &es_encoding_nm,    &es_encoding_delta_csr, &es_encoding_lanes,
+    ES_HAS_DENSE ? &es_encoding_dense : NULL,
+    ES_HAS_BITMASK ? &es_encoding_bitmask : NULL,
+    ES_HAS_BSR ? &es_encoding_bsr : NULL,
+    ES_HAS_NM ? &es_encoding_nm : NULL,
+    ES_HAS_DELTA_CSR ? &es_encoding_delta_csr : NULL,
+    ES_HAS_LANES ? &es_encoding_lanes : NULL,
 };
 
 void es_weights_begin(es_weight_iter *it, const es_row_group *group,
@@ -32,7 +36,7 @@ static bool next(es_weight_iter *it, es_batch *batch, uint32_t max)
 /* Rows of a row block but the last one of a group. */
 static uint32_t block_height(const es_row_group *group)
 {
-    if (group->encoding != ES_LANES) {
+    if (!ES_HAS_LANES || group->encoding != ES_LANES) {
         return group->block_rows;
     }
     uint32_t share = group->block_cols;
