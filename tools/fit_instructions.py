@@ -6,7 +6,8 @@ Every plan of fitted() in benchmarks/instruction_models.py runs in QEMU, step by
 least squares of the relative errors give the instructions of each kind of work
 (edgesparse/cortex/work.py). Then the plans of judged(), none of them in the fit, are counted and
 predicted. --write puts the costs into edgesparse/targets/; without it, those that stand there are
-judged. Both cores take two minutes. Exit code 1: a plan is predicted with an error above 15 %.
+judged. Both cores take a minute, more where the machine is busy (--workers). Exit code 1: a plan is
+predicted with an error above 15 %.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@
 #include "exec/regular.h"
 
 /* All columns of a step, from its input to its output. Scratch has room for the
- * patches of four columns (es_regular_gather), and for more where the plan's
+ * patches of four columns (es_regular_patch), and for more where the plan's
  * target asks for it. */
 typedef bool es_regular_kernel(const es_regular *step);
 /* es_dot_row for `rows` rows of `cols` weights, one after another, whole. */
