@@ -190,8 +190,9 @@ def target_of(cpu: str) -> str:
     return "cortex-m55" if cpu == "cortex-m55" else "cortex-m4"
 
 
-def stream_plan(cpu: str) -> Plan:
-    options = StreamOptions(hop=HOP // 2, frontend="ecg360", beats=True)
+def stream_plan(cpu: str, hop: int = HOP) -> Plan:
+    """hop: samples."""
+    options = StreamOptions(hop=hop // 2, frontend="ecg360", beats=True)
     return convert_model(ECG, target_of(cpu), Options(stream=options)).plan
 
 
