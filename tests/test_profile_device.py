@@ -21,7 +21,7 @@ from needs import require
 from test_house import only_one
 
 HOP = 32
-"""Samples a run of device_instructions.stream_plan() takes; a run of 16 columns."""
+"""Samples of a hop: two output columns a run."""
 
 
 def tools() -> None:
@@ -33,29 +33,31 @@ def tools() -> None:
 def profiled(cpu: str) -> DeviceProfile:
     tools()
     found = es.profile(
-        device_instructions.stream_plan(cpu), device_instructions.samples(), on=f"qemu:{cpu}")
+        device_instructions.stream_plan(cpu, HOP), device_instructions.samples(), on=f"qemu:{cpu}")
     assert isinstance(found, DeviceProfile)
     return found
 
 
 @pytest.mark.parametrize("cpu", ["cortex-m4", "cortex-m55"])
 def test_instructions_are_those_that_a_plugin_of_qemu_counts(cpu: str) -> None:
-    """Within 1 %: to count costs about 85 instructions a layer and 200 a hop, which the plugin does
-    not see."""
+    """But for what it costs to count, which the plugin does not see: about 85 instructions a layer
+    and 200 a hop."""
     found = profiled(cpu)
     with only_one("measure"):
         counted = device_instructions.count(
-            cpu, device_instructions.stream_plan(cpu), device_instructions.samples().tobytes(), HOP)
+            cpu, device_instructions.stream_plan(cpu, HOP),
+            device_instructions.samples().tobytes(), HOP)
     assert found.unit == INSTRUCTIONS
     assert found.runs == len(counted.regions)
-    assert found.total.cost == pytest.approx(np.mean(counted.regions), rel=0.01)
-    assert found.total.most == pytest.approx(max(counted.regions), rel=0.01)
-    assert 0 < found.rest < 0.1 * found.total.cost
+    own = 110 * len(found.layers) + 250
+    assert 0 < found.total.cost - np.mean(counted.regions) < own
+    assert 0 < found.total.most - max(counted.regions) < own
+    assert 0 < found.rest < 0.3 * found.total.cost  # front end and decoder
 
 
 def test_the_same_input_takes_the_same_instructions_in_every_layer() -> None:
     again = profile_emulated(
-        device_instructions.stream_plan("cortex-m4"), device_instructions.samples(),
+        device_instructions.stream_plan("cortex-m4", HOP), device_instructions.samples(),
         "qemu:cortex-m4")
     assert again == profiled("cortex-m4")
 
