@@ -104,6 +104,18 @@ def test_without_confirm_the_next_call_confirms(folder: Path, port: str) -> None
     assert runs(port) == [(digest(new).hex(), True)]
 
 
+def test_a_reset_ends_a_trial(folder: Path, port: str) -> None:
+    assert Ran("deploy", folder / "new.esp", "--port", port, "--no-confirm").code == 0
+    old = digest(folder / "old.esp").hex()
+    ran = Ran("device", "reset", "--port", port)
+    assert ran.code == 0
+    assert f"plan {old[:12]}, runs, confirmed" in ran.out
+    assert runs(port) == [(old, True)]
+    [active] = [image for image in Ran("device", "reset", "--port", port, "--json").json["now"]
+                if image["active"]]
+    assert (active["sha256"], active["confirmed"]) == (old, True)
+
+
 def test_a_trial_that_waits_is_given_up_for_what_runs(folder: Path, port: str) -> None:
     new, old = folder / "new.esp", folder / "old.esp"
     with open_link(port) as link:
@@ -153,7 +165,7 @@ def test_what_is_cut_short_says_how_to_go_on(
         ("device_info", "nothing was changed on the device"),
         ("try_out", "the device has all of the plan and runs what it ran; the same command"),
         ("self_test", "the plan is on trial; the same command tests and confirms it"),
-        ("confirm", "the plan is on trial; the same command tests and confirms it"),
+        ("confirm", "the plan is on trial, or confirmed by now; the same command tests and"),
     ):
         ran = stop(at)
         assert (ran.code, words in ran.err) == (code, True), (at, ran.err)

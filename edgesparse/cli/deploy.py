@@ -89,8 +89,9 @@ def _how_to_go_on(course: Course, plan: Plan) -> str:
                 "with the trial")
     if course.stage is Stage.REVERT:
         return "the next reset of the device ends the trial"
-    return ("the plan is on trial; the same command tests and confirms it, a reset of the device "
-            "without that brings the old one back")
+    unsure = ", or confirmed by now" if course.stage is Stage.CONFIRM else ""
+    return (f"the plan is on trial{unsure}; the same command tests and confirms it, a reset of the "
+            "device without that ends the trial")
 
 
 def _verdict(done: Deployed) -> str:
