@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from edgesparse.cli.console import say, table
+from edgesparse.cli.console import note, say, table
 from edgesparse.cli.names import short_names
 from edgesparse.plan.plan import Plan
 from edgesparse.profiling.predicted import Predicted, cores, predict
@@ -23,6 +23,13 @@ def show_core(plan: Plan) -> None:
     if plan.model.target in cores():
         found = predict(plan, plan.model.target)
         say(f"core: predicted {found.instructions:,} QEMU instructions a {_run(found)}")
+
+
+def note_made_for_host(plan: Plan) -> None:
+    """For who brings a plan to a Cortex-M; nothing where it was made for one."""
+    if plan.model.target == "host":
+        note("the plan was made for host: there may be no kernels on a Cortex-M for the way its "
+             "weights are stored; convert with --target cortex-m4 or cortex-m55 for those")
 
 
 def predicted_json(found: Predicted, plan: Plan, clock_hz: int) -> dict[str, Any]:
