@@ -20,7 +20,8 @@ from link_device import on_a_pty
 from needs import require
 from test_house import only_one
 
-HOP = 32
+HOP = 16
+"""Samples of a hop of device_instructions.stream_plan()."""
 """Samples a run of device_instructions.stream_plan() takes; a run of 16 columns."""
 
 
@@ -40,17 +41,18 @@ def profiled(cpu: str) -> DeviceProfile:
 
 @pytest.mark.parametrize("cpu", ["cortex-m4", "cortex-m55"])
 def test_instructions_are_those_that_a_plugin_of_qemu_counts(cpu: str) -> None:
-    """Within 1 %: to count costs about 85 instructions a layer and 200 a hop, which the plugin does
-    not see."""
+    """Within 0.5 %, once what it costs to count is added, which the plugin does not see: about 85
+    instructions a layer and 200 a hop."""
     found = profiled(cpu)
     with only_one("measure"):
         counted = device_instructions.count(
             cpu, device_instructions.stream_plan(cpu), device_instructions.samples().tobytes(), HOP)
     assert found.unit == INSTRUCTIONS
     assert found.runs == len(counted.regions)
-    assert found.total.cost == pytest.approx(np.mean(counted.regions), rel=0.01)
-    assert found.total.most == pytest.approx(max(counted.regions), rel=0.01)
-    assert 0 < found.rest < 0.1 * found.total.cost
+    counting = 85 * len(device_instructions.stream_plan(cpu).layers) + 200
+    assert found.total.cost == pytest.approx(np.mean(counted.regions) + counting, rel=0.005)
+    assert found.total.most == pytest.approx(max(counted.regions) + counting, rel=0.005)
+    assert 0 < found.rest < 500 * HOP  # front end and decoder work by sample, whatever the net
 
 
 def test_the_same_input_takes_the_same_instructions_in_every_layer() -> None:
