@@ -54,6 +54,7 @@ def test_deploy_and_stream_give_what_runs_here(folder: Path, cpu: str) -> None:
         done = Ran("deploy", folder / "ecg.esp", "--port", device.port)
         there = Ran(*said, "--port", device.port).out.splitlines()
         again = Ran("deploy", folder / "ecg.esp", "--port", device.port)
+        other = Ran("deploy", folder / "old.esp", "--port", device.port)
     assert (done.code, done.err) == (0, "")
     for words in ("no plan runs", "test    passed on the device", "ecg.esp runs, confirmed"):
         assert words in done.out
@@ -64,6 +65,7 @@ def test_deploy_and_stream_give_what_runs_here(folder: Path, cpu: str) -> None:
     for key in ("runs", "missing", "samples", "beats", "signal_seconds"):
         assert theirs[key] == ours[key], key
     assert "nothing to do" in again.out
+    assert [("made for host" in ran.out) for ran in (done, other)] == [True, False]
 
 
 def interrupted_upload(

@@ -104,6 +104,18 @@ def test_without_confirm_the_next_call_confirms(folder: Path, port: str) -> None
     assert runs(port) == [(digest(new).hex(), True)]
 
 
+def test_a_reset_ends_a_trial(folder: Path, port: str) -> None:
+    assert Ran("deploy", folder / "new.esp", "--port", port, "--no-confirm").code == 0
+    old = digest(folder / "old.esp").hex()
+    ran = Ran("device", "reset", "--port", port)
+    assert ran.code == 0
+    assert f"plan {old[:12]}, runs, confirmed" in ran.out
+    assert runs(port) == [(old, True)]
+    [active] = [image for image in Ran("device", "reset", "--port", port, "--json").json["now"]
+                if image["active"]]
+    assert (active["sha256"], active["confirmed"]) == (old, True)
+
+
 def test_a_trial_that_waits_is_given_up_for_what_runs(folder: Path, port: str) -> None:
     new, old = folder / "new.esp", folder / "old.esp"
     with open_link(port) as link:
@@ -120,7 +132,7 @@ def test_an_upload_goes_on_where_it_stopped(folder: Path, port: str) -> None:
     with open_link(port) as link:
         at = 900
         link.request(UPLOAD, first)
-        while at < 30_000:
+        while at < len(plan) // 2:
             at = link.request(UPLOAD, {"off": at, "data": plan[at:at + 900]})["off"]
     told = Ran("deploy", folder / "new.esp", "--port", port, "--no-confirm", "--json").json
     assert (told["uploaded"], told["resumed_at"]) == (True, at)
@@ -153,7 +165,7 @@ def test_what_is_cut_short_says_how_to_go_on(
         ("device_info", "nothing was changed on the device"),
         ("try_out", "the device has all of the plan and runs what it ran; the same command"),
         ("self_test", "the plan is on trial; the same command tests and confirms it"),
-        ("confirm", "the plan is on trial; the same command tests and confirms it"),
+        ("confirm", "the plan is on trial, or confirmed by now; the same command tests and"),
     ):
         ran = stop(at)
         assert (ran.code, words in ran.err) == (code, True), (at, ran.err)

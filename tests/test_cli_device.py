@@ -16,6 +16,8 @@ import pytest
 
 from command_line import Ran
 from edgesparse.device import registry
+from edgesparse.device.registry import open_port
+from edgesparse.errors import LinkLost
 from edgesparse.link import images, open_link
 from edgesparse.plan.model import PlanModel
 from edgesparse.plan.write import write_plan
@@ -60,6 +62,21 @@ def test_start_list_stop(tmp_path: Path) -> None:
     assert not Path(started.json["folder"]).exists()
     assert Ran("device", "list").out == "no devices\n"
     assert Ran("device", "list", "--json").json == {"devices": []}
+
+
+def test_a_port_that_cannot_be_opened_is_told_with_the_devices_there_are() -> None:
+    started = Ran("device", "start", "--name", "old", "--json").json
+    with pytest.raises(LinkLost) as typo:
+        open_port("odl", 115200)
+    assert str(typo.value) == (
+        "odl cannot be opened: No such file or directory; and no device has been started by this "
+        "name, there is old")
+    end(started["pid"])
+    with pytest.raises(LinkLost, match="Connection refused; device old has ended, start it again"):
+        open_port("old", 115200)
+    for path in ("/dev/no-such-port", "socket://127.0.0.1:1"):
+        with pytest.raises(LinkLost, match=r"(directory|refused)$"):
+            open_port(path, 115200)
 
 
 def test_a_device_that_has_ended_is_listed_once_more() -> None:

@@ -238,6 +238,24 @@ def test_profile_tells_layers_that_add_up(stream: Path) -> None:
     assert min(layer["instructions"] for layer in told["layers"]) > 100
 
 
+def test_profile_tells_the_time_at_a_clock(stream: Path) -> None:
+    amount = predict(es.Plan.load(stream), "cortex-m4").instructions
+    ran = Ran("profile", stream, "--on", "cortex-m4", "--clock", "32MHz")
+    assert f"{1.3 * amount / 32e3:.4g} ms at 32 MHz" in ran.out
+    told = Ran("profile", stream, "--on", "cortex-m4", "--clock", "32MHz", "--json").json
+    assert told["clock_hz"] == 32_000_000
+    assert told["milliseconds"] == pytest.approx(1.3 * amount / 32e3)
+    ran = Ran("profile", stream, "--on", "cortex-m4", "--clock", "nanMHz")
+    assert ran.code == 2
+    assert "--clock nanMHz: a number above 0" in ran.err
+
+
+def test_a_core_without_prediction_is_told_which_have_one(stream: Path) -> None:
+    ran = Ran("profile", stream, "--on", "cortex-m5")
+    assert ran.code == 2
+    assert "qemu:CPU is allowed, and for the command cortex-m4, cortex-m55, predicted" in ran.err
+
+
 def test_convert_and_inspect_tell_the_same_sum(stream: Path, tmp_path: Path) -> None:
     amount = predict(es.Plan.load(stream), "cortex-m4").instructions
     assert f"core: predicted {amount:,} QEMU instructions a hop" in Ran("inspect", stream).out

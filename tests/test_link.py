@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import serial
 
-from edgesparse.errors import LinkLost, LinkRefused, LinkTimeout
+from edgesparse.errors import BadInput, LinkLost, LinkRefused, LinkTimeout
 from edgesparse.link import Framing, framing, images, open_link, smp
 from edgesparse.link.client import INFO, Link, Patience
 from edgesparse.link.framing import encode
@@ -183,7 +183,7 @@ def test_a_slow_line(framing: Framing) -> None:
 
 def test_a_silent_device_is_a_timeout() -> None:
     port = LockstepPort(256, there=Faults(drop=1.0))
-    with pytest.raises(LinkTimeout, match="check that it runs"):
+    with pytest.raises(LinkTimeout, match=r"check that it runs.*no other program talks to it"):
         Link(port, Framing.COBS, NO_WAIT)
     port.close()
 
@@ -254,6 +254,9 @@ def test_a_device_behind_a_socket() -> None:
 def test_a_port_that_is_not_there() -> None:
     with pytest.raises(LinkLost, match="cannot be opened"):
         open_link("no-such-port")
+    for url in ("socket://127.0.0.1", "socket://127.0.0.1:", "socket://:7", "socket://a:b"):
+        with pytest.raises(BadInput, match="HOST:PORT is needed"):
+            open_link(url)
 
 
 def test_a_port_that_goes_away() -> None:

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from edgesparse.cli.console import INTERRUPTED, bar, emit, fail, say
+from edgesparse.cli.core_view import note_made_for_host
 from edgesparse.cli.files import open_plan
 from edgesparse.cli.port import (
     BAUD,
@@ -26,6 +27,9 @@ from edgesparse.errors import DeviceRefused, LinkError, LinkRefused
 from edgesparse.link.deploy import Course, Deployed, Outcome, Stage, running
 from edgesparse.link.deploy import deploy as run_deploy
 from edgesparse.plan.plan import Plan
+
+WITH_KERNELS = ("dsp", "mve")
+"""Of Cortex-M: plans for a host may be slow there."""
 
 
 def deploy(
@@ -89,8 +93,9 @@ def _how_to_go_on(course: Course, plan: Plan) -> str:
                 "with the trial")
     if course.stage is Stage.REVERT:
         return "the next reset of the device ends the trial"
-    return ("the plan is on trial; the same command tests and confirms it, a reset of the device "
-            "without that brings the old one back")
+    unsure = ", or confirmed by now" if course.stage is Stage.CONFIRM else ""
+    return (f"the plan is on trial{unsure}; the same command tests and confirms it, a reset of the "
+            "device without that ends the trial")
 
 
 def _verdict(done: Deployed) -> str:
@@ -104,6 +109,8 @@ def _show(done: Deployed, plan: Plan, name: str, seconds: float) -> None:
     say(f"device  {device_text(done.device)}")
     before = running(done.before)
     say(f"before  {image_text(before) if before else 'no plan runs'}")
+    if done.device.isa in WITH_KERNELS:
+        note_made_for_host(plan)
     if done.outcome is Outcome.NOTHING_TO_DO:
         say(f"{name} runs there already, confirmed: nothing to do", "green")
         return

@@ -1,4 +1,4 @@
-"""edgesparse device: emulated boards that run until they are stopped."""
+"""edgesparse device: emulated boards that run until they are stopped, and resets of any device."""
 
 from __future__ import annotations
 
@@ -11,16 +11,19 @@ from rich.text import Text
 
 from edgesparse.cli.console import emit, say, shortened, stderr, table
 from edgesparse.cli.files import check_writable, open_plan
+from edgesparse.cli.port import BAUD, PORT_HELP, Baud, image_json, image_text, opened_link
 from edgesparse.device import registry
 from edgesparse.device.boards import BOARDS
 from edgesparse.device.qemu import ICOUNT
 from edgesparse.device.registry import Entry, Wanted
 from edgesparse.errors import BadInput
+from edgesparse.link.images import images
 
 FLASH = 24
 """Characters of a file that are listed."""
 
-device = typer.Typer(no_args_is_help=True, help="Emulated Cortex-M boards as devices.")
+device = typer.Typer(
+    no_args_is_help=True, help="Emulated Cortex-M boards as devices; reset of any device.")
 
 
 @device.command()
@@ -90,3 +93,23 @@ def stop(
     for entry in registry.entries() if name is None else (registry.find(name),):
         registry.stop(entry)
         say(f"{entry.name} stopped" if entry.alive else f"{entry.name} had ended already")
+
+
+@device.command()
+def reset(
+    port: Annotated[str, typer.Option(help=PORT_HELP)],
+    baud: Baud = BAUD,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
+) -> None:
+    """Restart a device over the link. A plan on trial ends with that, the confirmed one runs."""
+    with stderr().status(f"resetting {port}"), opened_link(port, baud) as link:
+        link.reset()
+        now = images(link)
+    if as_json:
+        emit({"port": port, "now": [image_json(image) for image in now]})
+        return
+    say(f"{port} was reset")
+    for image in now:
+        say(f"now     {image_text(image)}")
+    if not any(image.active for image in now):
+        say("now     no plan runs")

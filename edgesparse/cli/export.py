@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from edgesparse.cli.console import emit, note, say
+from edgesparse.cli.console import emit, say
+from edgesparse.cli.core_view import note_made_for_host
 from edgesparse.cli.files import open_plan
 from edgesparse.export import CPUS, export_plan
 
@@ -44,6 +45,4 @@ def export(
     say(f"RAM    {loaded.ram_bytes:,} bytes, and the stack")
     say(f"core   {', '.join(name.lower() for name in made.features)}")
     say(f"next   {output}/README.txt has the commands that build it")
-    if loaded.model.target == "host":
-        note("the plan was made for host: there may be no kernels on a Cortex-M for the way its "
-             "weights are stored; convert with --target cortex-m4 or cortex-m55 for those")
+    note_made_for_host(loaded)

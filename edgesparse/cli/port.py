@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from edgesparse.device.registry import port_of
-from edgesparse.link.client import Link, open_link
+from edgesparse.device.registry import open_port
+from edgesparse.link.client import Link
 from edgesparse.link.images import Image
 from edgesparse.link.info import DeviceInfo
 
@@ -21,7 +21,7 @@ SHOWN = 12
 
 def opened_link(port: str, baud: int) -> Link:
     """Raises LinkLost, LinkTimeout when no device answers."""
-    return open_link(port_of(port), baud=baud)
+    return open_port(port, baud)
 
 
 def hash_text(digest: bytes) -> str:

@@ -72,7 +72,7 @@ def profile(
     if (on is None) == (port is None):
         raise BadInput("one of --on and --port is needed: where to run the plan")
     if on is not None and on in cores():
-        _predict(plan, on, as_json, (source, trace, compare))
+        _predict(plan, on, parse_clock(clock), as_json, (source, trace, compare))
         return
     if trace is not None:
         check_writable(trace, "--trace", plan, *(p for p in (source, compare) if p))
@@ -112,7 +112,7 @@ def profile(
 
 
 def _predict(
-    path: Path, on: str, as_json: bool, not_used: tuple[Path | None, ...]
+    path: Path, on: str, clock_hz: int, as_json: bool, not_used: tuple[Path | None, ...]
 ) -> None:
     """Nothing runs: shapes and encodings decide."""
     if any(given is not None for given in not_used):
@@ -122,9 +122,9 @@ def _predict(
     plan = open_plan(path)
     found = predict(plan, on)
     if as_json:
-        emit({"plan": str(path), **predicted_json(found, plan)})
+        emit({"plan": str(path), **predicted_json(found, plan, clock_hz)})
     else:
-        show_predicted(found, plan, path.name)
+        show_predicted(found, plan, clock_hz, path.name)
 
 
 def _inputs(plan: Plan, path: Path) -> Inputs:

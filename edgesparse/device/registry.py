@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -15,9 +15,9 @@ from pathlib import Path
 from edgesparse.device.boards import board_of
 from edgesparse.device.qemu import Device, DeviceOptions, control_of
 from edgesparse.device.qmp import Qmp
-from edgesparse.errors import BadInput, DeviceFailed, DoesNotFit
+from edgesparse.errors import BadInput, DeviceFailed, DoesNotFit, LinkLost
 from edgesparse.files import write_whole
-from edgesparse.link import open_link
+from edgesparse.link import Link, open_link
 from edgesparse.link.inference import memory
 from edgesparse.plan.plan import Plan
 
@@ -176,10 +176,26 @@ def find(name: str) -> Entry:
     for entry in here:
         if entry.name == name:
             return entry
-    known = ", ".join(entry.name for entry in here) or "none"
-    raise BadInput(f"{name}: no such device; there is {known}")
+    raise BadInput(f"{name}: no such device; {_known(entry.name for entry in here)}")
 
 
-def port_of(name: str) -> str:
-    """The port of the device that was started by this name; of anything else, itself."""
-    return next((entry.port for entry in _recorded() if entry.name == name), name)
+def open_port(name: str, baud: int) -> Link:
+    """A device by the name it was started by, or by its port as open_link() takes it.
+
+    Raises BadInput as open_link(), LinkLost, LinkTimeout when no device answers.
+    """
+    started = {entry.name: entry.port for entry in _recorded()}
+    try:
+        return open_link(started.get(name, name), baud=baud)
+    except LinkLost as error:
+        if name in started:
+            hint = f"; device {name} has ended, start it again with edgesparse device start"
+        elif re.search(r"[/:]|^COM\d", name):
+            hint = ""
+        else:
+            hint = f"; and no device has been started by this name, {_known(started)}"
+        raise LinkLost(f"{error}{hint}") from error
+
+
+def _known(names: Iterable[str]) -> str:
+    return f"there is {', '.join(sorted(names)) or 'none'}"

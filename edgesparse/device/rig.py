@@ -8,7 +8,7 @@ from typing import Protocol
 from edgesparse.device.boards import board_of
 from edgesparse.device.firmware import build_firmware, need
 from edgesparse.device.qemu import QEMU, Device
-from edgesparse.device.registry import port_of
+from edgesparse.device.registry import open_port
 from edgesparse.errors import CheckFailed, DeviceFailed
 from edgesparse.link import open_link
 from edgesparse.link.client import Link, Patience
@@ -75,7 +75,7 @@ class PortRig:
     def __init__(self, port: str, baud: int) -> None:
         """Raises LinkLost, LinkTimeout."""
         self.on = port
-        self._link = open_link(port_of(port), baud=baud)
+        self._link = open_port(port, baud)
         self._on_trial = False
 
     def bring(self, plan: Plan) -> Link:

@@ -7,6 +7,7 @@ operation are the request's; everything else is dropped, and a bad frame is neve
 
 from __future__ import annotations
 
+import re
 import secrets
 import time
 from collections.abc import Callable, Mapping
@@ -16,7 +17,7 @@ from typing import Protocol
 
 import serial
 
-from edgesparse.errors import LinkLost, LinkRefused, LinkTimeout
+from edgesparse.errors import BadInput, LinkLost, LinkRefused, LinkTimeout
 from edgesparse.link import smp
 from edgesparse.link.framing import Decoder, Framing, encode
 from edgesparse.link.smp import Command, Group, Map, Op
@@ -32,6 +33,7 @@ LEAST_CHUNK = 128
 """Bytes of a message below which chunks are never halved."""
 CLEAN = 32
 """Requests without a loss after which chunks may grow again."""
+SOCKET = "socket://"
 REOPEN_S = 0.2
 """Between two tries to open a port that is gone."""
 
@@ -134,7 +136,7 @@ class Link:
                 return self._accepted(command, reply)
         raise LinkTimeout(
             f"no answer when the device was asked to {command.what} ({allowed} tries); check that "
-            "it runs, the port and the baud rate")
+            "it runs, the port and the baud rate, and that no other program talks to it")
 
     def _accepted(self, command: Command, reply: Map) -> Map:
         refused = smp.refusal(reply)
@@ -244,19 +246,29 @@ class Link:
             return
 
 
+def _reason(error: Exception) -> str:
+    """pyserial wraps what the system says in itself, with the port and the number, twice."""
+    said = error.__context__ if isinstance(error.__context__, OSError) else error
+    return getattr(said, "strerror", None) or str(said)
+
+
 def open_link(
     url: str, framing: Framing = Framing.COBS, baud: int = 115200,
     patience: Patience = Patience(),
 ) -> Link:
     """url: a port's name, a pty, or what pyserial knows (socket://host:port, rfc2217://...).
 
-    Raises LinkLost when it cannot be opened, and as Link().
+    Raises BadInput for a socket without host and port, LinkLost when it cannot be opened, and as
+    Link().
     """
+    if url.startswith(SOCKET) and not re.fullmatch(r".+:\d{1,5}(?:[/?].*)?", url[len(SOCKET):]):
+        raise BadInput(f"{url}: {SOCKET}HOST:PORT is needed, with a number for PORT")
+
     def opened() -> Port:
         try:
             port: Port = serial.serial_for_url(url, baudrate=baud, write_timeout=5)
         except (serial.SerialException, OSError, ValueError) as error:
-            raise LinkLost(f"{url} cannot be opened: {error}") from error
+            raise LinkLost(f"{url} cannot be opened: {_reason(error)}") from error
         return port
 
     port = opened()

@@ -22,7 +22,7 @@ ADVICE = {
     4: "sign it with a key that the device knows, or deploy to one without keys",
     NO_PLAN: "the device was reset before the plan was whole; deploy again",
     12: "deploy again; when that fails too, its flash or the driver of it is at fault",
-    14: "reset the device and deploy again",
+    14: "reset the device (edgesparse device reset) and deploy again",
     NEEDS_RAM: "take a smaller model or, of a stream, a smaller hop",
     20: PROTOCOL,
     21: PROTOCOL,
@@ -31,7 +31,8 @@ ADVICE = {
     24: "line or flash changed bytes each time; deploy again, at a lower --baud",
     OTHER_RATE: "convert the model for the rate and channels that the device measures",
     27: "convert the model anew: the device takes no older plan any more",
-    TRIAL_RUNS: "deploy the plan on trial again to keep it, or reset the device to be rid of it",
+    TRIAL_RUNS: "deploy the plan on trial again to keep it, or reset the device (edgesparse device "
+                "reset) to be rid of it",
     OTHER_TARGET: "convert the model with --target cortex-m4 or cortex-m55",
     TOO_LARGE: "prune the model further, or give the device larger slots",
     31: PROTOCOL,

@@ -116,8 +116,13 @@ def parse_budget(text: str) -> Budget:
 
 
 def split_target(text: str) -> tuple[str, str]:
-    """A budget that ends with @ and a target: (the budget, the target or nothing)."""
+    """A budget that ends with @ and a target: (the budget, the target or nothing).
+
+    Raises BadInput where a whole budget is followed by what is no target.
+    """
     head, _, last = text.rpartition("@")
+    if TIME.fullmatch(head) or AMOUNT.fullmatch(head):
+        load_target(last)
     return (head, last) if head and last in target_names() else (text, "")
 
 
@@ -149,8 +154,9 @@ def check_target(name: str, budget: Budget) -> None:
         npus = ", ".join(t.name for t in known if t.npu)
         cores = ", ".join(t.name for t in known if t.instructions)
         raise BadInput(
-            f"--budget: nothing is known of the time that target {name} takes; a bound of cycles "
-            f"have {npus}, a prediction of instructions {cores}")
+            f"--budget: nothing is known of the time that target {name} takes; name one of {npus} "
+            f"(bound in cycles) or {cores} (predicted instructions), with --target or as in "
+            "20ms@64MHz@cortex-m4")
     if budget.allows(target) < 1:
         raise BadInput(
             f"--budget {budget.text}: less than one instruction at {assumed_cycles(target)}")

@@ -13,6 +13,7 @@ from edgesparse.npu.listing import host_steps
 from edgesparse.plan.plan import Plan
 from edgesparse.profiling.bound import bound_run, step_cycles
 from edgesparse.profiling.device import CLOCK_HZ, QEMU, DeviceProfile, profile_emulated
+from edgesparse.profiling.predicted import cores
 from edgesparse.profiling.profile import (
     CPU,
     MERGED,
@@ -74,7 +75,9 @@ def profile(
         return profile_emulated(plan, x, on, options.seed, options.clock_hz)
     machines = (HOST, *backends()[1:])
     if on not in machines:
-        raise BadInput(f"on {on!r}: {', '.join(machines)} or {QEMU}CPU is allowed")
+        raise BadInput(
+            f"on {on!r}: {', '.join(machines)} or {QEMU}CPU is allowed, and for the command "
+            f"{', '.join(cores())}, predicted")
     if on == HOST:
         return _on_host(plan, x, options)
     check_program(plan)
