@@ -256,6 +256,12 @@ def test_a_port_that_is_not_there() -> None:
         open_link("no-such-port")
 
 
+@pytest.mark.parametrize("address", ["", "127.0.0.1", "127.0.0.1:0", "127.0.0.1:x", "a:99999"])
+def test_an_address_without_a_port_says_what_is_wanted(address: str) -> None:
+    with pytest.raises(LinkLost, match="write socket://host:port, a port of 1 to 65535"):
+        open_link(f"socket://{address}")
+
+
 def test_a_port_that_goes_away() -> None:
     class Unplugged(LockstepPort):
         def write(self, data: bytes) -> int:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Protocol
+from urllib.parse import urlsplit
 
 import serial
 
@@ -252,6 +253,8 @@ def open_link(
 
     Raises LinkLost when it cannot be opened, and as Link().
     """
+    _check_url(url)
+
     def opened() -> Port:
         try:
             port: Port = serial.serial_for_url(url, baudrate=baud, write_timeout=5)
@@ -265,3 +268,16 @@ def open_link(
     except BaseException:
         port.close()
         raise
+
+
+def _check_url(url: str) -> None:
+    """pyserial says of a wrong one what Python said inside of it."""
+    if not url.startswith("socket://"):
+        return
+    try:
+        parts = urlsplit(url)
+        right = bool(parts.hostname and parts.port)
+    except ValueError:  # no number, or too large a one
+        right = False
+    if not right:
+        raise LinkLost(f"{url} cannot be opened: write socket://host:port, a port of 1 to 65535")
