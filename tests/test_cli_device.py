@@ -92,6 +92,21 @@ def test_a_device_that_has_ended_is_listed_once_more() -> None:
     assert Ran("device", "stop", "old").out == "old stopped\n"
 
 
+def test_a_device_that_does_not_stop_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its QEMU is halted: others wait for an answer, so its socket takes no more."""
+    monkeypatch.setattr(registry, "ASK_S", 0.2)
+    monkeypatch.setattr(registry, "STOP_S", 0.5)
+    pid = Ran("device", "start", "--name", "halted", "--json").json["pid"]
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        assert Ran("device", "list", "--json").json["devices"][0]["alive"]
+        stopped = Ran("device", "stop", "halted")
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    assert stopped.code != 0
+    assert stopped.err == f"error: halted does not stop; end process {pid}\n"
+
+
 def test_what_is_refused(tmp_path: Path) -> None:
     assert Ran("device", "start", "--name", "a", "--flash", tmp_path / "f.bin").code == 0
     for arguments, message in (

@@ -363,6 +363,9 @@ def test_what_a_device_cannot_be_started_with(tmp_path: Path) -> None:
     short.write_bytes(b"\xff" * 100)
     with pytest.raises(BadInput, match="a flash file of cortex-m4 has 16,777,216 bytes"):
         Device.start("cortex-m4", short)
+    with pytest.raises(BadInput, match="this one has 100"):
+        Device.start("cortex-m4", short, plan=stream_plan())
+    assert short.read_bytes() == b"\xff" * 100
     with pytest.raises(BadInput, match="no such firmware"):
         Device.start("cortex-m4", options=DeviceOptions(firmware=tmp_path / "none.elf"))
     with pytest.raises(BadInput, match="slots have 1,048,576"):

@@ -155,9 +155,10 @@ def log_of(folder: Path) -> Path:
 
 
 def _prepare_flash(path: Path, board: Board, plan: Path | Plan | bytes | None) -> None:
-    if plan is None and path.exists():
-        nvm.check(path, board)
-        return
+    if path.exists():
+        nvm.check(path, board)  # whatever else it is, it is not ours to overwrite
+        if plan is None:
+            return
     data = plan.data if isinstance(plan, Plan) else plan
     if isinstance(data, Path):
         data = Plan.load(data).data

@@ -10,6 +10,8 @@ from typing import Any
 
 from edgesparse.errors import DeviceFailed
 
+SILENT = "QEMU does not answer; stop the device and start it again"
+
 
 class Qmp:
     """A conversation with one QEMU; it holds one at a time."""
@@ -19,7 +21,7 @@ class Qmp:
         self._socket = socket.socket(socket.AF_UNIX)
         self._socket.settimeout(timeout)
         try:
-            self._socket.connect(str(path))
+            self._connect(path)
             self._lines = self._socket.makefile("r", encoding="utf-8")
             self._read()
             self.ask("qmp_capabilities")
@@ -39,12 +41,17 @@ class Qmp:
     def close(self) -> None:
         self._socket.close()
 
+    def _connect(self, path: Path) -> None:
+        try:
+            self._socket.connect(str(path))
+        except BlockingIOError as error:  # others wait there already
+            raise DeviceFailed(SILENT) from error
+
     def _read(self) -> dict[str, Any]:
         try:
             line = self._lines.readline()
         except TimeoutError as error:
-            raise DeviceFailed("QEMU does not answer; stop the device and start it again"
-                               ) from error
+            raise DeviceFailed(SILENT) from error
         if not line:
             raise ConnectionResetError("QEMU has ended")
         message: dict[str, Any] = json.loads(line)

@@ -160,8 +160,11 @@ def stop(entry: Entry) -> None:
     """
     control = control_of(Path(entry.folder))
     if entry.alive:
-        with suppress(FileNotFoundError, ConnectionError), Qmp(control, ASK_S) as qmp:
-            qmp.ask("quit")  # it may be gone before it has answered
+        # It may be gone before it has answered; who does not answer at all is asked below.
+        with (
+            suppress(FileNotFoundError, ConnectionError, DeviceFailed), Qmp(control, ASK_S) as qmp
+        ):
+            qmp.ask("quit")
         end = time.monotonic() + STOP_S
         while _answers(entry):
             if time.monotonic() > end:

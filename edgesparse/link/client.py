@@ -7,13 +7,13 @@ operation are the request's; everything else is dropped, and a bad frame is neve
 
 from __future__ import annotations
 
-import re
 import secrets
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Protocol
+from urllib.parse import urlsplit
 
 import serial
 
@@ -261,8 +261,7 @@ def open_link(
     Raises BadInput for a socket without host and port, LinkLost when it cannot be opened, and as
     Link().
     """
-    if url.startswith(SOCKET) and not re.fullmatch(r".+:\d{1,5}(?:[/?].*)?", url[len(SOCKET):]):
-        raise BadInput(f"{url}: {SOCKET}HOST:PORT is needed, with a number for PORT")
+    _check_url(url)
 
     def opened() -> Port:
         try:
@@ -277,3 +276,16 @@ def open_link(
     except BaseException:
         port.close()
         raise
+
+
+def _check_url(url: str) -> None:
+    """pyserial says of a wrong one what Python said inside of it."""
+    if not url.startswith(SOCKET):
+        return
+    try:
+        parts = urlsplit(url)
+        right = bool(parts.hostname and parts.port)
+    except ValueError:  # no number, or too large a one
+        right = False
+    if not right:
+        raise BadInput(f"{url}: {SOCKET}HOST:PORT is needed, with a number of 1 to 65535 for PORT")

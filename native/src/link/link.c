@@ -215,9 +215,6 @@ static int run_command(es_link *link, uint32_t size, uint32_t crc,
         (!link->stream.open || arguments[0].value != link->stream.id)) {
         return ES_GROUP_RC + ES_LINK_BAD_SID;
     }
-    if (c->needs & CHECKED && !check_is_right(rx, size, crc)) {
-        return ES_GROUP_RC + ES_LINK_BAD_CRC;
-    }
     return c->run(link, arguments, reply);
 }
 
