@@ -92,6 +92,18 @@ static inline ptrdiff_t es_nwc_column_at(const es_map *map, int32_t column)
     return column * pitch;
 }
 
+/* Columns from `column` on that stand one after the other, at most `most`. */
+static inline uint32_t es_side_by_side(const es_map *map, uint32_t column,
+                                       uint32_t most)
+{
+    uint32_t at = map->first + column, ring = map->ring_columns;
+    if (!ring) {
+        return most;
+    }
+    uint32_t rest = ring - (at >= ring ? at - ring : at);
+    return rest < most ? rest : most;
+}
+
 /* Columns before 0 and from `columns` on are the halo's. */
 static inline ptrdiff_t es_column_at(const es_map *map, int32_t column)
 {

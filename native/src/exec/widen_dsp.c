@@ -111,23 +111,48 @@ static void widen_column(const es_regular *step, uint32_t column, uint32_t *to,
     }
 }
 
+enum { WORDS = 16 }; /* bytes of four registers */
+
+/* So many words of a column of a ring, which may start anywhere, to an address
+ * that is a multiple of four. */
+static inline void copy_words(int8_t *to, const int8_t *from, uint32_t bytes)
+{
+    __asm volatile("1:\n\tldr r4, [%[from]], #4\n\tldr r5, [%[from]], #4\n\t"
+                   "ldr r6, [%[from]], #4\n\tldr r7, [%[from]], #4\n\t"
+                   "subs %[bytes], #16\n\tstmia %[to]!, {r4-r7}\n\tbne 1b\n\t"
+                   : [to] "+&r"(to), [from] "+&r"(from), [bytes] "+&r"(bytes)
+                   :
+                   : "r4", "r5", "r6", "r7", "memory", "cc");
+}
+
 const int8_t *es_dsp_patch(const es_regular *step, uint32_t column, int8_t *to)
 {
     const es_geometry *g = step->geometry;
-    if (step->in_place || g->dilation_w == 1) { /* taps side by side */
+    const es_map *map = &step->input.map;
+    const uint32_t bytes = g->in_c, width = g->in_w, by = g->dilation_w;
+    bool words = bytes % WORDS == 0 && (uintptr_t)to % 4 == 0;
+    /* small taps side by side are copied together */
+    if (step->in_place || (by == 1 && !words)) {
         return es_regular_patch(step, column, to);
     }
+    /* what a copy leaves as it is, and compilers do not know to */
+    const uint32_t pitch = map->place->pitch, taps = g->kernel_w;
+    const uint32_t ring = ES_HAS_RINGS ? map->ring_columns : 0;
+    const int8_t *base = step->input.base;
     corner at = corner_of(g, column);
-    uint32_t bytes = g->in_c;
     int8_t *tap = to;
     for (uint32_t ky = 0; ky < g->kernel_h; ky++, at.y += g->dilation_h) {
-        uint32_t x = at.x, end = x + g->kernel_w * g->dilation_w;
-        for (; x != end; x += g->dilation_w, tap += bytes) {
-            const int8_t *from = tap_at(step, at.y, x);
-            if (from) {
-                es_copy_bytes(tap, from, bytes);
+        uint32_t first = map->first + at.y * width, x = at.x;
+        uint32_t inside = at.y < g->in_h ? width : 0;
+        for (uint32_t kx = taps; kx > 0; kx--, x += by, tap += bytes) {
+            uint32_t place = first + x;
+            place -= ring && place >= ring ? ring : 0;
+            if (x >= inside) {
+                memset(tap, map->place->zero_point, bytes);
+            } else if (words) {
+                copy_words(tap, base + place * pitch, bytes);
             } else {
-                memset(tap, step->input.map.place->zero_point, bytes);
+                es_copy_bytes(tap, base + place * pitch, bytes);
             }
         }
     }
