@@ -125,6 +125,18 @@ static inline void copy_words(int8_t *to, const int8_t *from, uint32_t bytes)
                    : "r4", "r5", "r6", "r7", "memory", "cc");
 }
 
+/* Bytes of any number, or nothing that is there; apart, so that the loop has
+ * the registers. */
+static __attribute__((noinline)) void
+copy_slowly(int8_t *to, const int8_t *from, uint32_t bytes, int8_t none)
+{
+    if (from) {
+        es_copy_bytes(to, from, bytes);
+    } else {
+        memset(to, none, bytes);
+    }
+}
+
 const int8_t *es_dsp_patch(const es_regular *step, uint32_t column, int8_t *to)
 {
     const es_geometry *g = step->geometry;
@@ -138,7 +150,8 @@ const int8_t *es_dsp_patch(const es_regular *step, uint32_t column, int8_t *to)
     /* what a copy leaves as it is, and compilers do not know to */
     const uint32_t pitch = map->place->pitch, taps = g->kernel_w;
     const uint32_t ring = ES_HAS_RINGS ? map->ring_columns : 0;
-    const int8_t *base = step->input.base;
+    const uint32_t wraps = ring ? ring : UINT32_MAX;
+    const int8_t none = map->place->zero_point, *base = step->input.base;
     corner at = corner_of(g, column);
     int8_t *tap = to;
     for (uint32_t ky = 0; ky < g->kernel_h; ky++, at.y += g->dilation_h) {
@@ -146,13 +159,12 @@ const int8_t *es_dsp_patch(const es_regular *step, uint32_t column, int8_t *to)
         uint32_t inside = at.y < g->in_h ? width : 0;
         for (uint32_t kx = taps; kx > 0; kx--, x += by, tap += bytes) {
             uint32_t place = first + x;
-            place -= ring && place >= ring ? ring : 0;
-            if (x >= inside) {
-                memset(tap, map->place->zero_point, bytes);
-            } else if (words) {
-                copy_words(tap, base + place * pitch, bytes);
+            place -= place >= wraps ? ring : 0;
+            const int8_t *from = x < inside ? base + place * pitch : NULL;
+            if (words && from) {
+                copy_words(tap, from, bytes);
             } else {
-                es_copy_bytes(tap, base + place * pitch, bytes);
+                copy_slowly(tap, from, bytes, none);
             }
         }
     }
