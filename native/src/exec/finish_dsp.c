@@ -158,6 +158,9 @@ static void scale_rows(const es_dsp_tile *tile, uint32_t first, uint32_t rows,
               : ES_HAS_PAIRS && tile->width == 2
                   ? scale_2(tile, first, row, rows, to)
                   : scale_1(tile, first, row, rows, to);
+        if (row == rows) {
+            return;
+        }
         uint32_t end = rows - row < ROWS ? rows : row + ROWS;
         rows_slowly(tile, first, row, end, to);
         if (end == rows) {

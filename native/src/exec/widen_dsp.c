@@ -125,47 +125,32 @@ static inline void copy_words(int8_t *to, const int8_t *from, uint32_t bytes)
                    : "r4", "r5", "r6", "r7", "memory", "cc");
 }
 
-/* Bytes of any number, or nothing that is there; apart, so that the loop has
- * the registers. */
-static __attribute__((noinline)) void
-copy_slowly(int8_t *to, const int8_t *from, uint32_t bytes, int8_t none)
-{
-    if (from) {
-        es_copy_bytes(to, from, bytes);
-    } else {
-        memset(to, none, bytes);
-    }
-}
-
 const int8_t *es_dsp_patch(const es_regular *step, uint32_t column, int8_t *to)
 {
     const es_geometry *g = step->geometry;
-    const es_map *map = &step->input.map;
-    const uint32_t bytes = g->in_c, width = g->in_w, by = g->dilation_w;
-    bool words = bytes % WORDS == 0 && (uintptr_t)to % 4 == 0;
-    /* small taps side by side are copied together */
-    if (step->in_place || (by == 1 && !words)) {
+    const uint32_t bytes = g->in_c;
+    if (step->in_place || bytes % WORDS || (uintptr_t)to % 4) {
         return es_regular_patch(step, column, to);
     }
     /* what a copy leaves as it is, and compilers do not know to */
-    const uint32_t pitch = map->place->pitch, taps = g->kernel_w;
-    const uint32_t ring = ES_HAS_RINGS ? map->ring_columns : 0;
-    const uint32_t wraps = ring ? ring : UINT32_MAX;
-    const int8_t none = map->place->zero_point, *base = step->input.base;
+    const es_map *map = &step->input.map;
+    const int8_t *base = step->input.base;
+    const uint32_t pitch = map->place->pitch, by = g->dilation_w;
+    const uint32_t ring = ES_HAS_RINGS ? map->ring_columns * pitch : 0;
+    const uint32_t wraps = ring ? ring : UINT32_MAX, taps = g->kernel_w;
     corner at = corner_of(g, column);
     int8_t *tap = to;
     for (uint32_t ky = 0; ky < g->kernel_h; ky++, at.y += g->dilation_h) {
-        uint32_t first = map->first + at.y * width, x = at.x;
-        uint32_t inside = at.y < g->in_h ? width : 0;
+        uint32_t inside = at.y < g->in_h ? g->in_w : 0, x = at.x;
+        uint32_t from = (map->first + at.y * g->in_w + x) * pitch;
         for (uint32_t kx = taps; kx > 0; kx--, x += by, tap += bytes) {
-            uint32_t place = first + x;
-            place -= place >= wraps ? ring : 0;
-            const int8_t *from = x < inside ? base + place * pitch : NULL;
-            if (words && from) {
-                copy_words(tap, from, bytes);
+            if (x < inside) {
+                uint32_t back = from >= wraps ? ring : 0;
+                copy_words(tap, base + (from - back), bytes);
             } else {
-                copy_slowly(tap, from, bytes, none);
+                memset(tap, map->place->zero_point, bytes);
             }
+            from += by * pitch;
         }
     }
     return to;
