@@ -326,9 +326,28 @@ typedef struct method {
     sums_of_rows *sums;
 } method;
 
+static bool choose_tall(const es_regular *step, method *to)
+{
+    const es_row_group *group = &step->group;
+    if (group->index_bits != 8 || group->row_count % 4) {
+        return false;
+    }
+    bool twos = ES_HAS_PAIRS && step->columns > 1 &&
+                step->patch <= MOST_BLOCKS &&
+                step->scratch_bytes >= 4 * step->patch;
+    to->width = twos ? 2 : 1;
+    to->sums = twos ? tall_two : tall_one;
+    return true;
+}
+
 static bool choose(const es_regular *step, method *to)
 {
     const es_row_group *group = &step->group;
+    bool blocks = ES_HAS_BSR && group->encoding == ES_BSR;
+    if (ES_HAS_TALL && blocks && group->block_cols == 1 &&
+        group->block_rows == 4) {
+        return choose_tall(step, to);
+    }
     uint32_t words = 4 * es_dsp_groups(step);
     uint32_t four = 2 * words + (step->geometry->in_c % 4 ? words / 4 : 0);
     bool fours =
@@ -338,29 +357,18 @@ static bool choose(const es_regular *step, method *to)
         to->sums = fours ? dense_four : dense_one;
         return true;
     }
-    if (!ES_HAS_BSR || group->encoding != ES_BSR || group->index_bits != 8) {
+    if (!ES_HAS_WIDE || !blocks || group->index_bits != 8 ||
+        group->block_cols != 4) {
         return false;
     }
-    if (ES_HAS_WIDE && group->block_cols == 4) {
-        uint32_t height = group->block_rows;
-        to->sums = !fours        ? square_one
-                   : height == 1 ? wide_1
-                   : height == 2 ? wide_2
-                                 : wide_4;
-        return fours ? height <= 2 || height == 4
-                     : height == 4 && step->patch % 4 == 0 &&
-                           group->row_count % 4 == 0;
-    }
-    if (!ES_HAS_TALL || group->block_cols != 1 || group->block_rows != 4 ||
-        group->row_count % 4) {
-        return false;
-    }
-    bool twos = ES_HAS_PAIRS && step->columns > 1 &&
-                step->patch <= MOST_BLOCKS &&
-                step->scratch_bytes >= 4 * step->patch;
-    to->width = twos ? 2 : 1;
-    to->sums = twos ? tall_two : tall_one;
-    return true;
+    uint32_t height = group->block_rows;
+    to->sums = !fours        ? square_one
+               : height == 1 ? wide_1
+               : height == 2 ? wide_2
+                             : wide_4;
+    return fours ? height <= 2 || height == 4
+                 : height == 4 && step->patch % 4 == 0 &&
+                       group->row_count % 4 == 0;
 }
 
 void es_dsp_set_columns(es_dsp_tile *tile, uint32_t first)
