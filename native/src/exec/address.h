@@ -8,6 +8,13 @@
 #include <string.h>
 #include "plan/view.h"
 
+/* A function that stays one where it is called from several places. */
+#ifdef __GNUC__
+#define ES_APART __attribute__((noinline))
+#else
+#define ES_APART
+#endif
+
 typedef struct es_map {
     const es_place *place;
     uint32_t first;        /* ring column of column 0 */

@@ -225,7 +225,7 @@ static bool adds(const es_stage *stage)
         : [zero] "r"(zero), [multiplier] "r"(multiplier), [half] "r"(half),    \
           [right] "r"(right), [halved_zero] "r"(halved_zero),                  \
           [out_multiplier] "r"(out_multiplier), [out_half] "r"(out_half),      \
-          [out_right] "r"(out_right), [end] "r"(last)                          \
+          [out_right] "r"(out_right), [end] "m"(last)                          \
         : "memory", "cc")
 
 /* a is halved, b scaled. */
@@ -244,7 +244,7 @@ static void add(const es_stage *stage, const es_scaled *halved,
     int32_t v, r;
     if (a != fours) {
         ADD_VALUES("1:\n\t" ADD_VALUE ADD_VALUE ADD_VALUE ADD_VALUE
-                   "cmp %[a], %[end]\n\tbne 1b\n\t",
+                   "ldr %[v], %[end]\n\tcmp %[a], %[v]\n\tbne 1b\n\t",
                    fours);
     }
     while (a != end) {

@@ -4,12 +4,6 @@
 #include "elementwise.h"
 #include "plan/crc32.h"
 
-#ifdef __GNUC__
-#define APART __attribute__((noinline))
-#else
-#define APART
-#endif
-
 es_reader es_reader_of(const es_exec *x, uint32_t tensor)
 {
     const uint8_t *data;
@@ -34,7 +28,7 @@ es_writer es_writer_of(const es_exec *x, uint32_t tensor)
 /* ---- lanes ---- */
 
 /* Apart: most steps have one branch, and ask only whether it is this one. */
-static APART void lane_set(es_exec *x, uint32_t branch)
+static ES_APART void lane_set(es_exec *x, uint32_t branch)
 {
     es_branch_view(&x->step, branch, &x->lane.branch);
     x->lane.index = branch;

@@ -136,6 +136,15 @@ static void push_one(es_stream_session *s, const int16_t *sample)
     state->samples++;
 }
 
+static ES_APART void push_frames(es_stream_session *s, const int16_t *samples,
+                                 size_t frames)
+{
+    for (; frames > 0 && s->status == ES_OK; frames--) {
+        push_one(s, samples);
+        samples += s->channels;
+    }
+}
+
 /* The columns that stand before the first sample. */
 static void start(es_stream_session *s)
 {
@@ -166,9 +175,7 @@ es_status es_push(es_session *session, const int16_t *samples, size_t frames,
         return ES_ERR_ENDED;
     }
     start(&s);
-    for (size_t i = 0; i < frames && s.status == ES_OK; i++) {
-        push_one(&s, samples + i * s.channels);
-    }
+    push_frames(&s, samples, frames);
     return s.status;
 }
 
@@ -199,7 +206,7 @@ es_status es_flush(es_session *session, es_result_fn on_result, void *user)
     s.state->end = s.state->samples;
     if (s.state->samples > 0) {
         while (s.status == ES_OK && is_undecided(&s)) {
-            push_one(&s, s.state->held);
+            push_frames(&s, s.state->held, 1);
         }
     }
     return s.status;
