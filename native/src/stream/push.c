@@ -77,20 +77,21 @@ static void run(es_stream_session *s)
 /* The next column of the input, from samples that are all there. */
 static void take_column(es_stream_session *s)
 {
-    int8_t *column = s->input + (size_t)s->state->filled * s->channels;
+    es_stream_state *state = s->state;
+    int8_t *column = s->input + (size_t)state->filled * s->channels;
 
     if (ES_HAS_FRONT_END && s->front_end != NULL) {
         if (!es_front_end_push(&s->table.front_end, s->front_end,
-                               s->state->held[0], s->zero_point, column)) {
+                               state->held[0], s->zero_point, column)) {
             return;
         }
     } else {
         for (uint32_t c = 0; c < s->channels; c++) {
-            column[c] = (int8_t)es_clamp(s->state->held[c], -128, 127);
+            column[c] = (int8_t)es_clamp(state->held[c], -128, 127);
         }
     }
-    s->state->filled++;
-    if (s->state->filled == s->table.hop) {
+    state->filled++;
+    if (state->filled == s->table.hop) {
         run(s);
     }
 }
