@@ -256,7 +256,8 @@ def test_a_port_that_is_not_there() -> None:
         open_link("no-such-port")
 
 
-@pytest.mark.parametrize("address", ["", "127.0.0.1", "127.0.0.1:", ":7", "127.0.0.1:0", "127.0.0.1:x", "a:99999"])
+@pytest.mark.parametrize(
+    "address", ["", "127.0.0.1", "127.0.0.1:", ":7", "127.0.0.1:0", "127.0.0.1:x", "a:99999"])
 def test_an_address_without_a_port_says_what_is_wanted(address: str) -> None:
     with pytest.raises(BadInput, match="socket://HOST:PORT is needed, with a number of 1 to 65535"):
         open_link(f"socket://{address}")

@@ -8,6 +8,13 @@
 #include <string.h>
 #include "plan/view.h"
 
+/* A function that stays one where it is called from several places. */
+#ifdef __GNUC__
+#define ES_APART __attribute__((noinline))
+#else
+#define ES_APART
+#endif
+
 typedef struct es_map {
     const es_place *place;
     uint32_t first;        /* ring column of column 0 */
@@ -90,6 +97,18 @@ static inline ptrdiff_t es_nwc_column_at(const es_map *map, int32_t column)
         return (ptrdiff_t)at * pitch;
     }
     return column * pitch;
+}
+
+/* Columns from `column` on that stand one after the other, at most `most`. */
+static inline uint32_t es_side_by_side(const es_map *map, uint32_t column,
+                                       uint32_t most)
+{
+    uint32_t at = map->first + column, ring = map->ring_columns;
+    if (!ring) {
+        return most;
+    }
+    uint32_t rest = ring - (at >= ring ? at - ring : at);
+    return rest < most ? rest : most;
 }
 
 /* Columns before 0 and from `columns` on are the halo's. */

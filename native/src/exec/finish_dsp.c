@@ -87,6 +87,53 @@ scale(const es_dsp_tile *tile, uint32_t first, uint32_t row, uint32_t rows,
     return row + (uint32_t)(shift - start);
 }
 
+/* The same for one column, with what four rows have loaded together: r4 to r7
+ * are factors, then results. */
+#define SCALE_VALUE(v, factor)                                                 \
+    "qadd %[t], %[" v "], %[" v "]\n\t"                                        \
+    "smmulr " factor ", %[t], " factor "\n\t"                                  \
+    "add " factor ", " factor ", %[" v "], asr #31\n\t"                        \
+    "asr " factor ", " factor ", %[halves]\n\t"                                \
+    "add " factor ", %[zero]\n\tssat " factor ", #8, " factor ", asr #1\n\t"   \
+    "strb " factor ", [%[to]], #1\n\t"
+#define SCALE_NEXT "lsr %[halves], #8\n\t"
+
+static __attribute__((noinline)) uint32_t scale_1(const es_dsp_tile *tile,
+                                                  uint32_t first, uint32_t row,
+                                                  uint32_t rows,
+                                                  int8_t *const *places)
+{
+    const es_stage *stage = &tile->step->requant;
+    const int32_t *multiplier = stage->multiplier.data + first + row;
+    const int8_t *shift = stage->shift.data + first + row;
+    const int32_t *sums = tile->sums + row;
+    const int8_t *const end = shift + (rows - row) / ROWS * ROWS;
+    const int32_t twice_zero_and_1 = 2 * stage->zero_point + 1;
+    int8_t *to = places[0] + row;
+    uint32_t halves, t, v, u;
+    if (shift == end) {
+        return row;
+    }
+    __asm volatile(
+        "1:\n\tldr %[halves], [%[shift]], #4\n\tmvns %[halves], %[halves]\n\t"
+        "add %[t], %[halves], #0x6C6C6C6C\n\torrs %[t], %[halves]\n\t"
+        "tst %[t], #0x80808080\n\tbne 2f\n\t"
+        "ldmia %[multiplier]!, {r4-r7}\n\tand %[t], r4, r5\n\t"
+        "and %[t], r6\n\tand %[t], r7\n\tlsrs %[t], #30\n\tbeq 2f\n\t"
+        "ldrd %[v], %[u], [%[sums]], #8\n\t" SCALE_VALUE("v", "r4")
+            SCALE_NEXT SCALE_VALUE("u", "r5") SCALE_NEXT
+        "ldrd %[v], %[u], [%[sums]], #8\n\t" SCALE_VALUE("v", "r6")
+            SCALE_NEXT SCALE_VALUE(
+                "u", "r7") "cmp %[shift], %[end]\n\tbne 1b\n\tb 3f\n\t"
+                           "2:\n\tsubs %[shift], #4\n\t3:\n\t"
+        : [halves] "=&r"(halves), [t] "=&r"(t), [v] "=&r"(v), [u] "=&r"(u),
+          [shift] "+&r"(shift), [multiplier] "+&r"(multiplier),
+          [sums] "+&r"(sums), [to] "+&r"(to)
+        : [end] "r"(end), [zero] "r"(twice_zero_and_1)
+        : "r4", "r5", "r6", "r7", "memory", "cc");
+    return rows - (uint32_t)(end - shift) - (rows - row) % ROWS;
+}
+
 #define SCALE(width)                                                           \
     static __attribute__((noinline))                                           \
     uint32_t scale_##width(const es_dsp_tile *tile, uint32_t first,            \
@@ -94,7 +141,6 @@ scale(const es_dsp_tile *tile, uint32_t first, uint32_t row, uint32_t rows,
     {                                                                          \
         return scale(tile, first, row, rows, to, width);                       \
     }
-SCALE(1)
 SCALE(2)
 SCALE(4)
 
@@ -112,6 +158,9 @@ static void scale_rows(const es_dsp_tile *tile, uint32_t first, uint32_t rows,
               : ES_HAS_PAIRS && tile->width == 2
                   ? scale_2(tile, first, row, rows, to)
                   : scale_1(tile, first, row, rows, to);
+        if (row == rows) {
+            return;
+        }
         uint32_t end = rows - row < ROWS ? rows : row + ROWS;
         rows_slowly(tile, first, row, end, to);
         if (end == rows) {
@@ -158,6 +207,27 @@ static bool adds(const es_stage *stage)
             (halves(stage->other) && scales(stage->value)));
 }
 
+/* b scaled, a halved to it, and the sum scaled. */
+#define ADD_VALUE                                                              \
+    "ldrsb %[v], [%[b]], #1\n\tadd %[v], %[zero], %[v], lsl #21\n\t"           \
+    "smmlar %[r], %[v], %[multiplier], %[half]\n\t"                            \
+    "add %[r], %[r], %[v], asr #31\n\tasr %[r], %[right]\n\t"                  \
+    "ldrsb %[v], [%[a]], #1\n\tadd %[v], %[halved_zero], %[v], lsl #20\n\t"    \
+    "add %[v], %[v], %[r], lsl #1\n\t"                                         \
+    "smmlar %[r], %[v], %[out_multiplier], %[out_half]\n\t"                    \
+    "add %[r], %[r], %[v], asr #31\n\tasr %[r], %[out_right]\n\t"              \
+    "ssat %[r], #8, %[r]\n\tstrb %[r], [%[to]], #1\n\t"
+#define ADD_VALUES(body, last)                                                 \
+    __asm volatile(                                                            \
+        body                                                                   \
+        :                                                                      \
+        [a] "+&r"(a), [b] "+&r"(b), [to] "+&r"(to), [v] "=&r"(v), [r] "=&r"(r) \
+        : [zero] "r"(zero), [multiplier] "r"(multiplier), [half] "r"(half),    \
+          [right] "r"(right), [halved_zero] "r"(halved_zero),                  \
+          [out_multiplier] "r"(out_multiplier), [out_half] "r"(out_half),      \
+          [out_right] "r"(out_right), [end] "m"(last)                          \
+        : "memory", "cc")
+
 /* a is halved, b scaled. */
 static void add(const es_stage *stage, const es_scaled *halved,
                 const es_scaled *by, const int8_t *a, const int8_t *b,
@@ -170,16 +240,15 @@ static void add(const es_stage *stage, const es_scaled *halved,
     const int32_t halved_zero = -halved->zero_point * (1 << LEFT);
     const int32_t out_multiplier = out->multiplier, out_right = -out->shift;
     const int32_t out_half = (2 * out->zero_point + 1) * (1 << (out_right - 1));
-    for (const int8_t *end = a + count; a != end;) {
-        int32_t v, r, twice;
-        ES_DSP_SHIFT_ADD(v, *b++, LEFT + 1, zero);
-        r = es_dsp_smmlar(v, multiplier, half);
-        r = (r + (v >> 31)) >> right;
-        ES_DSP_SHIFT_ADD(twice, *a++, LEFT, halved_zero);
-        v = twice + 2 * r; /* of the sum */
-        r = es_dsp_smmlar(v, out_multiplier, out_half);
-        r = (r + (v >> 31)) >> out_right;
-        *to++ = (int8_t)es_dsp_to_int8(r);
+    const int8_t *const end = a + count, *const fours = end - count % 4;
+    int32_t v, r;
+    if (a != fours) {
+        ADD_VALUES("1:\n\t" ADD_VALUE ADD_VALUE ADD_VALUE ADD_VALUE
+                   "ldr %[v], %[end]\n\tcmp %[a], %[v]\n\tbne 1b\n\t",
+                   fours);
+    }
+    while (a != end) {
+        ADD_VALUES(ADD_VALUE, end);
     }
 }
 

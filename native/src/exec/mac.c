@@ -20,17 +20,6 @@ static void copy_column(const es_reader *input, uint32_t column, int8_t *to)
     }
 }
 
-/* Columns from `column` on that stand one after the other, at most `most`. */
-static uint32_t side_by_side(const es_map *map, uint32_t column, uint32_t most)
-{
-    uint32_t at = map->first + column, ring = map->ring_columns;
-    if (!ring) {
-        return most;
-    }
-    uint32_t rest = ring - (at >= ring ? at - ring : at);
-    return rest < most ? rest : most;
-}
-
 /* One row of a patch: kernel_w taps from column x of row y on. */
 static void gather_row(const es_reader *input, const es_geometry *g, int32_t y,
                        int32_t x, int8_t *to)
@@ -50,7 +39,7 @@ static void gather_row(const es_reader *input, const es_geometry *g, int32_t y,
             if (dense) { /* all taps inside at once */
                 uint32_t rest = g->in_w - (uint32_t)at;
                 taps = g->kernel_w - kx < rest ? g->kernel_w - kx : rest;
-                taps = side_by_side(&input->map, column, taps);
+                taps = es_side_by_side(&input->map, column, taps);
                 es_copy_bytes(to,
                               input->base + es_nwc_column_at(&input->map,
                                                              (int32_t)column),

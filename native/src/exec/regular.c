@@ -48,7 +48,7 @@ bool es_regular_view(const es_exec *x, es_regular *view)
         return false;
     }
     const es_geometry *g = mac.geometry;
-    es_row_group_view(&mac.weights, 0, &view->group);
+    es_only_group_view(&mac.weights, &view->group);
     view->geometry = g;
     view->bias = mac.bias.data;
     view->patch = (uint32_t)g->kernel_h * g->kernel_w * g->in_c;

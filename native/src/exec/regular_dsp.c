@@ -251,14 +251,27 @@ ALONE void square_one(work *at, uint32_t rows, const int32_t *bias,
     "smlabb r0, r6, r5, r0\n\tsmlabt r2, r6, r5, r2\n\t"                       \
     "smlabb r1, r6, r4, r1\n\tsmlabt r3, r6, r4, r3\n\t"
 
+/* r0 to r3: sums; r8: weights; r9: columns; r10: the patch; r11: blocks that
+ * are left; r12: counts of blocks; lr: biases. On the stack: how far behind the
+ * biases sums are, and the last bias. */
 ALONE void tall_one(work *at, uint32_t rows, const int32_t *bias, int32_t *sums)
 {
-    RUN_BLOCK_ROWS(rows / 4,
-                   BLOCK_ROWS(TALL_PAIR TALL_PAIR TALL_PAIR TALL_PAIR, "3",
-                              "ubfx lr, r11, #1, #2\n\tcmp lr, #0\n\tbeq 5f\n\t"
-                              "4:\n\t" TALL_PAIR "subs lr, #1\n\tbne 4b\n\t"
-                              "5:\n\ttst r11, #1\n\tbeq 6f\n\t" TALL_ONE
-                              "6:\n\t"));
+    RUN_BLOCK_ROWS(
+        rows / 4,
+        "ldr lr, [r0]\n\tldr r12, [r0, #4]\n\tldrd r4, r5, [r0, #8]\n\t"
+        "add r6, r0, #16\n\tldmia r6, {r8-r10}\n\tsub r4, lr\n\t"
+        "subs r4, #16\n\tadd r5, lr, r5, lsl #4\n\tpush {r0, r4, r5}\n\t"
+        "1:\n\tldrh r11, [r12], #2\n\tldmia lr!, {r0-r3}\n\t"
+        "subs r11, #8\n\tblt 3f\n\t"
+        "2:\n\t" TALL_PAIR TALL_PAIR TALL_PAIR TALL_PAIR
+        "subs r11, #8\n\tbge 2b\n\t"
+        "3:\n\tadds r11, #6\n\tblt 5f\n\t"
+        "4:\n\t" TALL_PAIR "subs r11, #2\n\tbge 4b\n\t"
+        "5:\n\ttst r11, #1\n\tbeq 6f\n\t" TALL_ONE
+        "6:\n\tldrd r4, r5, [sp, #4]\n\tadd r4, lr\n\t"
+        "stmia r4, {r0-r3}\n\tcmp lr, r5\n\tbne 1b\n\t"
+        "pop {r0, r4, r5}\n\tstr r12, [r0, #4]\n\t"
+        "adds r0, #16\n\tstmia r0, {r8-r9}\n\t");
 }
 
 /* ---- blocks of 4 x 1, two patches ---- */
@@ -313,9 +326,28 @@ typedef struct method {
     sums_of_rows *sums;
 } method;
 
+static bool choose_tall(const es_regular *step, method *to)
+{
+    const es_row_group *group = &step->group;
+    if (group->index_bits != 8 || group->row_count % 4) {
+        return false;
+    }
+    bool twos = ES_HAS_PAIRS && step->columns > 1 &&
+                step->patch <= MOST_BLOCKS &&
+                step->scratch_bytes >= 4 * step->patch;
+    to->width = twos ? 2 : 1;
+    to->sums = twos ? tall_two : tall_one;
+    return true;
+}
+
 static bool choose(const es_regular *step, method *to)
 {
     const es_row_group *group = &step->group;
+    bool blocks = ES_HAS_BSR && group->encoding == ES_BSR;
+    if (ES_HAS_TALL && blocks && group->block_cols == 1 &&
+        group->block_rows == 4) {
+        return choose_tall(step, to);
+    }
     uint32_t words = 4 * es_dsp_groups(step);
     uint32_t four = 2 * words + (step->geometry->in_c % 4 ? words / 4 : 0);
     bool fours =
@@ -325,29 +357,18 @@ static bool choose(const es_regular *step, method *to)
         to->sums = fours ? dense_four : dense_one;
         return true;
     }
-    if (!ES_HAS_BSR || group->encoding != ES_BSR || group->index_bits != 8) {
+    if (!ES_HAS_WIDE || !blocks || group->index_bits != 8 ||
+        group->block_cols != 4) {
         return false;
     }
-    if (ES_HAS_WIDE && group->block_cols == 4) {
-        uint32_t height = group->block_rows;
-        to->sums = !fours        ? square_one
-                   : height == 1 ? wide_1
-                   : height == 2 ? wide_2
-                                 : wide_4;
-        return fours ? height <= 2 || height == 4
-                     : height == 4 && step->patch % 4 == 0 &&
-                           group->row_count % 4 == 0;
-    }
-    if (!ES_HAS_TALL || group->block_cols != 1 || group->block_rows != 4 ||
-        group->row_count % 4) {
-        return false;
-    }
-    bool twos = ES_HAS_PAIRS && step->columns > 1 &&
-                step->patch <= MOST_BLOCKS &&
-                step->scratch_bytes >= 4 * step->patch;
-    to->width = twos ? 2 : 1;
-    to->sums = twos ? tall_two : tall_one;
-    return true;
+    uint32_t height = group->block_rows;
+    to->sums = !fours        ? square_one
+               : height == 1 ? wide_1
+               : height == 2 ? wide_2
+                             : wide_4;
+    return fours ? height <= 2 || height == 4
+                 : height == 4 && step->patch % 4 == 0 &&
+                       group->row_count % 4 == 0;
 }
 
 void es_dsp_set_columns(es_dsp_tile *tile, uint32_t first)

@@ -27,7 +27,8 @@ es_writer es_writer_of(const es_exec *x, uint32_t tensor)
 
 /* ---- lanes ---- */
 
-static void lane_set(es_exec *x, uint32_t branch)
+/* Apart: most steps have one branch, and ask only whether it is this one. */
+static ES_APART void lane_set(es_exec *x, uint32_t branch)
 {
     es_branch_view(&x->step, branch, &x->lane.branch);
     x->lane.index = branch;
@@ -221,10 +222,16 @@ static bool move_columns(es_exec *x)
         from->place->channels != place->channels) {
         return false;
     }
-    for (int32_t column = 0; column < (int32_t)place->columns; column++) {
-        es_copy_bytes(x->lane.output.base + es_nwc_column_at(to, column),
-                      x->input.base + es_nwc_column_at(from, column),
-                      place->channels);
+    bool whole = from->place->pitch == place->channels &&
+                 place->pitch == place->channels;
+    for (uint32_t column = 0, count; column < place->columns; column += count) {
+        count = whole ? place->columns - column : 1;
+        count = es_side_by_side(from, column, count);
+        count = es_side_by_side(to, column, count);
+        es_copy_bytes(x->lane.output.base +
+                          es_nwc_column_at(to, (int32_t)column),
+                      x->input.base + es_nwc_column_at(from, (int32_t)column),
+                      count * place->channels);
     }
     return true;
 }

@@ -111,23 +111,47 @@ static void widen_column(const es_regular *step, uint32_t column, uint32_t *to,
     }
 }
 
+enum { WORDS = 16 }; /* bytes of four registers */
+
+/* So many words of a column of a ring, which may start anywhere, to an address
+ * that is a multiple of four. Returns the place after the last. */
+static inline int8_t *copy_words(int8_t *to, const int8_t *from, uint32_t bytes)
+{
+    __asm volatile("1:\n\tldr r4, [%[from]], #4\n\tldr r5, [%[from]], #4\n\t"
+                   "ldr r6, [%[from]], #4\n\tldr r7, [%[from]], #4\n\t"
+                   "subs %[bytes], #16\n\tstmia %[to]!, {r4-r7}\n\tbne 1b\n\t"
+                   : [to] "+&r"(to), [from] "+&r"(from), [bytes] "+&r"(bytes)
+                   :
+                   : "r4", "r5", "r6", "r7", "memory", "cc");
+    return to;
+}
+
 const int8_t *es_dsp_patch(const es_regular *step, uint32_t column, int8_t *to)
 {
     const es_geometry *g = step->geometry;
-    if (step->in_place || g->dilation_w == 1) { /* taps side by side */
+    const uint32_t bytes = g->in_c;
+    if (step->in_place || bytes % WORDS || (uintptr_t)to % 4) {
         return es_regular_patch(step, column, to);
     }
+    /* what a copy leaves as it is, and compilers do not know to */
+    const es_map *map = &step->input.map;
+    const uint32_t pitch = map->place->pitch, by = g->dilation_w;
+    const uint32_t ring = ES_HAS_RINGS ? map->ring_columns * pitch : 0;
+    const uintptr_t base = (uintptr_t)step->input.base;
+    const uintptr_t wraps = ring ? base + ring : UINTPTR_MAX;
+    const uint32_t taps = g->kernel_w;
     corner at = corner_of(g, column);
-    uint32_t bytes = g->in_c;
     int8_t *tap = to;
     for (uint32_t ky = 0; ky < g->kernel_h; ky++, at.y += g->dilation_h) {
-        uint32_t x = at.x, end = x + g->kernel_w * g->dilation_w;
-        for (; x != end; x += g->dilation_w, tap += bytes) {
-            const int8_t *from = tap_at(step, at.y, x);
-            if (from) {
-                es_copy_bytes(tap, from, bytes);
+        uint32_t inside = at.y < g->in_h ? g->in_w : 0, x = at.x;
+        uintptr_t from = base + (map->first + at.y * g->in_w + x) * pitch;
+        for (uint32_t kx = taps; kx > 0; kx--, x += by, from += by * pitch) {
+            if (x < inside) {
+                uintptr_t place = from >= wraps ? from - ring : from;
+                tap = copy_words(tap, (const int8_t *)place, bytes);
             } else {
-                memset(tap, step->input.map.place->zero_point, bytes);
+                memset(tap, map->place->zero_point, bytes);
+                tap += bytes;
             }
         }
     }

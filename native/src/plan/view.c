@@ -85,21 +85,11 @@ static uint8_t size_of_block(const es_fb *t, uint32_t slot)
     return field == NULL ? 1 : *field;
 }
 
-void es_row_group_view(const es_weights *weights, uint32_t index,
-                       es_row_group *view)
+static void rows_view(const uint8_t *table, es_row_group *view)
 {
-    es_fb t = es_fb_open(es_fb_element(weights->groups, index));
-    view->first_row = es_fb_get_u32(&t, ES_SLOT(RowGroup, first_row));
+    es_fb t = es_fb_open(table);
     view->row_count = es_fb_get_u32(&t, ES_SLOT(RowGroup, row_count));
-    if (!ES_TRUST_PLAN) { /* only checks look at it */
-        view->nnz = es_fb_get_u32(&t, ES_SLOT(RowGroup, nnz));
-    }
     view->encoding = es_fb_get_u8(&t, ES_SLOT(RowGroup, encoding));
-    if (ES_HAS_NM || ES_HAS_LANES || !ES_TRUST_PLAN) {
-        view->packing = es_fb_get_u8(&t, ES_SLOT(RowGroup, packing));
-        view->n = es_fb_get_u8(&t, ES_SLOT(RowGroup, n));
-        view->m = es_fb_get_u8(&t, ES_SLOT(RowGroup, m));
-    }
     view->block_rows = size_of_block(&t, ES_SLOT(RowGroup, block_rows));
     view->block_cols = size_of_block(&t, ES_SLOT(RowGroup, block_cols));
     view->index_bits = es_fb_get_u8(&t, ES_SLOT(RowGroup, index_bits));
@@ -107,6 +97,28 @@ void es_row_group_view(const es_weights *weights, uint32_t index,
     view->index = es_fb_get_bytes(&t, ES_SLOT(RowGroup, index));
     if (view->index.data == NULL) {
         view->index.data = no_bytes;
+    }
+}
+
+void es_only_group_view(const es_weights *weights, es_row_group *view)
+{
+    rows_view(es_fb_element(weights->groups, 0), view);
+}
+
+void es_row_group_view(const es_weights *weights, uint32_t index,
+                       es_row_group *view)
+{
+    const uint8_t *table = es_fb_element(weights->groups, index);
+    es_fb t = es_fb_open(table);
+    rows_view(table, view);
+    view->first_row = es_fb_get_u32(&t, ES_SLOT(RowGroup, first_row));
+    if (!ES_TRUST_PLAN) { /* only checks look at it */
+        view->nnz = es_fb_get_u32(&t, ES_SLOT(RowGroup, nnz));
+    }
+    if (ES_HAS_NM || ES_HAS_LANES || !ES_TRUST_PLAN) {
+        view->packing = es_fb_get_u8(&t, ES_SLOT(RowGroup, packing));
+        view->n = es_fb_get_u8(&t, ES_SLOT(RowGroup, n));
+        view->m = es_fb_get_u8(&t, ES_SLOT(RowGroup, m));
     }
 }
 

@@ -238,6 +238,9 @@ void es_branch_view(const es_step *step, uint32_t index, es_branch *view);
 void es_stage_view(const es_branch *branch, uint32_t index, es_stage *view);
 void es_row_group_view(const es_weights *weights, uint32_t index,
                        es_row_group *view);
+/* What a kernel looks at in the only group there is: not first_row, nnz,
+ * packing, n and m, which it leaves as they are. */
+void es_only_group_view(const es_weights *weights, es_row_group *view);
 /* Tensor of input (output) `index` of the plan. */
 uint16_t es_io_tensor(es_tables ios, uint32_t index);
 

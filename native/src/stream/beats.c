@@ -12,11 +12,6 @@ static uint32_t slot(const es_beats_state *b, uint32_t back)
     return es_modulo(b->steps - 1 + ES_BEAT_STEPS - back, ES_BEAT_STEPS);
 }
 
-static uint32_t p_of(const es_beats_state *b, uint32_t back)
-{
-    return b->p[slot(b, back)];
-}
-
 /* The softmax of the classes. e <= 2^15 (I-72), so e << p_bits <= 2^30. */
 static void take_shares(const es_beats *table, const int8_t *logits,
                         uint32_t classes, uint16_t *share)
@@ -41,13 +36,14 @@ static void take_shares(const es_beats *table, const int8_t *logits,
 static uint8_t vote(const es_stream_session *s)
 {
     const es_beats_state *b = s->beats;
+    const uint32_t at[] = {slot(b, 1), slot(b, 2), slot(b, 3)};
     uint32_t most = 0;
     uint8_t kind = 0;
 
     for (uint32_t k = 0; k < s->classes; k++) {
         uint32_t votes = 0;
-        for (uint32_t back = 1; back <= 3; back++) {
-            votes += p_of(b, back) * b->share[slot(b, back) * s->classes + k];
+        for (uint32_t i = 0; i < 3; i++) {
+            votes += b->p[at[i]] * b->share[at[i] * s->classes + k];
         }
         if (votes > most) {
             most = votes;
@@ -62,13 +58,15 @@ static bool find_candidate(const es_stream_session *s, es_beat *beat)
 {
     const es_beats_state *b = s->beats;
     const es_beats *table = &s->table.beats;
-    uint32_t p[ES_BEAT_STEPS], before, sum, after, lean;
+    uint32_t p[ES_BEAT_STEPS], at, before, sum, after, lean;
 
     if (b->steps < 3) {
         return false;
     }
-    for (uint32_t k = 0; k < ES_BEAT_STEPS; k++) {
-        p[k] = p_of(b, ES_BEAT_STEPS - 1 - k);
+    at = slot(b, 0);
+    for (uint32_t k = ES_BEAT_STEPS; k-- > 0;) {
+        p[k] = b->p[at];
+        at = (at > 0 ? at : ES_BEAT_STEPS) - 1;
     }
     before = p[0] + p[1] + p[2];
     sum = p[1] + p[2] + p[3];

@@ -47,12 +47,23 @@ static int32_t without_mean(const es_front_end *f, es_front_end_state *state,
     return y;
 }
 
+/* y * multiplier / 2^shift, a half up, or more than int8 has with any zero
+ * point added. |y * multiplier| < 2^62, and half of 2^shift is at most 2^61. */
+static int32_t scale(const es_front_end *f, int32_t y)
+{
+    int64_t product = (int64_t)y * f->multiplier;
+    if (f->shift > 32) { /* the low word has no part in it */
+        return es_round_shift_32((int32_t)(product >> 32), f->shift - 32U);
+    }
+    product = es_round_shift(product, f->shift);
+    return (int32_t)(product < -256 ? -256 : product > 255 ? 255 : product);
+}
+
 bool es_front_end_push(const es_front_end *f, es_front_end_state *state,
                        int16_t x, int8_t zero_point, int8_t *value)
 {
     uint16_t phase = state->phase;
     int32_t y;
-    int64_t q;
 
     state->past[state->next] = x;
     state->next =
@@ -62,8 +73,6 @@ bool es_front_end_push(const es_front_end *f, es_front_end_state *state,
         return false;
     }
     y = without_mean(f, state, low_pass(f, state));
-    /* |y * multiplier| < 2^62, half of 2^shift is at most 2^61 */
-    q = es_round_shift((int64_t)y * f->multiplier, f->shift) + zero_point;
-    *value = (int8_t)(q < -128 ? -128 : q > 127 ? 127 : q);
+    *value = (int8_t)es_clamp(scale(f, y) + zero_point, INT8_MIN, INT8_MAX);
     return true;
 }

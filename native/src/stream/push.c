@@ -77,20 +77,21 @@ static void run(es_stream_session *s)
 /* The next column of the input, from samples that are all there. */
 static void take_column(es_stream_session *s)
 {
-    int8_t *column = s->input + (size_t)s->state->filled * s->channels;
+    es_stream_state *state = s->state;
+    int8_t *column = s->input + (size_t)state->filled * s->channels;
 
     if (ES_HAS_FRONT_END && s->front_end != NULL) {
         if (!es_front_end_push(&s->table.front_end, s->front_end,
-                               s->state->held[0], s->zero_point, column)) {
+                               state->held[0], s->zero_point, column)) {
             return;
         }
     } else {
         for (uint32_t c = 0; c < s->channels; c++) {
-            column[c] = (int8_t)es_clamp(s->state->held[c], -128, 127);
+            column[c] = (int8_t)es_clamp(state->held[c], -128, 127);
         }
     }
-    s->state->filled++;
-    if (s->state->filled == s->table.hop) {
+    state->filled++;
+    if (state->filled == s->table.hop) {
         run(s);
     }
 }
@@ -136,6 +137,15 @@ static void push_one(es_stream_session *s, const int16_t *sample)
     state->samples++;
 }
 
+static ES_APART void push_frames(es_stream_session *s, const int16_t *samples,
+                                 size_t frames)
+{
+    for (; frames > 0 && s->status == ES_OK; frames--) {
+        push_one(s, samples);
+        samples += s->channels;
+    }
+}
+
 /* The columns that stand before the first sample. */
 static void start(es_stream_session *s)
 {
@@ -166,9 +176,7 @@ es_status es_push(es_session *session, const int16_t *samples, size_t frames,
         return ES_ERR_ENDED;
     }
     start(&s);
-    for (size_t i = 0; i < frames && s.status == ES_OK; i++) {
-        push_one(&s, samples + i * s.channels);
-    }
+    push_frames(&s, samples, frames);
     return s.status;
 }
 
@@ -199,7 +207,7 @@ es_status es_flush(es_session *session, es_result_fn on_result, void *user)
     s.state->end = s.state->samples;
     if (s.state->samples > 0) {
         while (s.status == ES_OK && is_undecided(&s)) {
-            push_one(&s, s.state->held);
+            push_frames(&s, s.state->held, 1);
         }
     }
     return s.status;

@@ -26,7 +26,7 @@ static void measure_missing(const es_quality *q, es_quality_state *s,
     } else if (s->missing < UINT32_MAX) {
         s->missing++;
     }
-    if (q->missing_window == 0) {
+    if (q->missing_window == 0 || (!missing && s->lost_count == 0)) {
         return;
     }
     at = es_modulo(now, q->missing_window);
