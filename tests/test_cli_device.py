@@ -94,13 +94,14 @@ def test_a_device_that_has_ended_is_listed_once_more() -> None:
 
 def test_a_device_that_does_not_stop_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its QEMU is halted: others wait for an answer, so its socket takes no more."""
-    monkeypatch.setattr(registry, "ASK_S", 0.2)
-    monkeypatch.setattr(registry, "STOP_S", 0.5)
     pid = Ran("device", "start", "--name", "halted", "--json").json["pid"]
     os.kill(pid, signal.SIGSTOP)
     try:
-        assert Ran("device", "list", "--json").json["devices"][0]["alive"]
-        stopped = Ran("device", "stop", "halted")
+        with monkeypatch.context() as impatient:
+            impatient.setattr(registry, "ASK_S", 0.2)
+            impatient.setattr(registry, "STOP_S", 0.5)
+            assert Ran("device", "list", "--json").json["devices"][0]["alive"]
+            stopped = Ran("device", "stop", "halted")
     finally:
         os.kill(pid, signal.SIGCONT)
     assert stopped.code != 0

@@ -8,7 +8,6 @@ import re
 import shutil
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -158,19 +157,24 @@ def stop(entry: Entry) -> None:
 
     Raises DeviceFailed when it goes on.
     """
-    control = control_of(Path(entry.folder))
-    if entry.alive:
-        # It may be gone before it has answered; who does not answer at all is asked below.
-        with (
-            suppress(FileNotFoundError, ConnectionError, DeviceFailed), Qmp(control, ASK_S) as qmp
-        ):
-            qmp.ask("quit")
-        end = time.monotonic() + STOP_S
-        while _answers(entry):
-            if time.monotonic() > end:
-                raise DeviceFailed(f"{entry.name} does not stop; end process {entry.pid}")
-            time.sleep(0.01)
+    end = time.monotonic() + STOP_S
+    while entry.alive and _told_to_quit(entry):
+        if time.monotonic() > end:
+            raise DeviceFailed(f"{entry.name} does not stop; end process {entry.pid}")
+        time.sleep(0.01)
     forget(entry)
+
+
+def _told_to_quit(entry: Entry) -> bool:
+    """Whether it was still there; it may be gone before it has answered."""
+    try:
+        with Qmp(control_of(Path(entry.folder)), ASK_S) as qmp:
+            qmp.ask("quit")
+    except (FileNotFoundError, ConnectionError):
+        return False
+    except DeviceFailed:  # it talks to somebody else, or to nobody
+        return True
+    return True
 
 
 def find(name: str) -> Entry:
