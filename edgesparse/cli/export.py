@@ -24,7 +24,7 @@ def export(
     check_on_device: Annotated[
         bool,
         typer.Option("--check-on-device", help="The core checks each plan that it opens, and not "
-                     "only that it is this one: 18 to 27 KB of flash more."),
+                     "only that it is this one: 15 to 25 KB of flash more."),
     ] = False,
     force: Annotated[
         bool, typer.Option("--force", help="Replace the files of an earlier export.")] = False,
