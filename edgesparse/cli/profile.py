@@ -77,7 +77,8 @@ def profile(
     if trace is not None:
         check_writable(trace, "--trace", plan, *(p for p in (source, compare) if p))
         if on is None or on == HOST or on.startswith(QEMU):
-            raise BadInput("--trace is of emulated cycles; profile on an esn-* target")
+            raise BadInput(
+                f"--trace: {port or on} has no emulated cycles; profile on an esn-* target")
     loaded = open_plan(plan)
     before: Any = None if compare is None else _read_json(compare)
     options = ProfileOptions(
