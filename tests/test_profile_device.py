@@ -106,7 +106,7 @@ def test_what_does_not_run_there_is_refused(layer: Path) -> None:
     for arguments, words in (
         ((), "one of --on and --port is needed"),
         (("--on", "host", "--port", "x"), "one of --on and --port is needed"),
-        (("--on", "qemu:cortex-m4", "--trace", layer.parent / "t.json"), "of emulated cycles"),
+        (("--on", "qemu:cortex-m4", "--trace", layer.parent / "t.json"), "no emulated cycles"),
         (("--on", "qemu:cortex-m9"), "there are cortex-m4"),
         (("--on", "qemu:cortex-m4", "--clock", "0MHz"), "--clock 0MHz: a number above 0"),
     ):

@@ -25,6 +25,8 @@ ICOUNT = 7
 ICOUNTS = range(11)
 SAYS_SHIFT = 0x49434E00
 """In Board.host_word, with icount: firmware_sim/firmware/clock.c."""
+STARTING = 60.0
+"""Seconds until a QEMU that starts answers, on a machine with much else to do."""
 
 
 @dataclass(frozen=True)
@@ -200,7 +202,7 @@ def _port(folder: Path, process: subprocess.Popen[bytes]) -> str:
     end = time.monotonic() + START_S
     while True:
         try:
-            with Qmp(control_of(folder)) as qmp:
+            with Qmp(control_of(folder), STARTING) as qmp:
                 chardevs = qmp.ask("query-chardev")
             break
         except (FileNotFoundError, ConnectionError):  # not up yet, or gone again
