@@ -274,11 +274,13 @@ def test_bytes_that_nobody_took_in_time_are_counted() -> None:
     sent = 6000  # and the ring has 2048
     with running(plan=np.random.default_rng(1).bytes(nvm.SLOT)) as (device, link):
         assert link.info()["run"] is False  # it has its hash, and is no plan
-        device.freeze()
-        device.reset()
-        link.port.write(bytes(sent))
-        device.thaw()
-        overrun = link.stats()["overrun"]
+        for _ in range(8):  # how fast QEMU's line is beside its core, the host decides
+            device.freeze()
+            device.reset()
+            link.port.write(bytes(sent))
+            device.thaw()
+            if overrun := link.stats()["overrun"]:
+                break
         assert 0 < overrun < sent
         assert link.echo("x") == "x"
 
