@@ -19,14 +19,13 @@ from edgesparse.errors import BadInput, DeviceFailed
 from edgesparse.plan.plan import Plan
 
 QEMU = "qemu-system-arm"
-START_S = 20.0
+START_S = 60.0
+"""Until a QEMU that starts answers, on a machine with much else to do."""
 ICOUNT = 7
 """128 ns an instruction, more than two ticks of any board: the firmware counts exactly."""
 ICOUNTS = range(11)
 SAYS_SHIFT = 0x49434E00
 """In Board.host_word, with icount: firmware_sim/firmware/clock.c."""
-STARTING = 60.0
-"""Seconds until a QEMU that starts answers, on a machine with much else to do."""
 
 
 @dataclass(frozen=True)
@@ -202,7 +201,7 @@ def _port(folder: Path, process: subprocess.Popen[bytes]) -> str:
     end = time.monotonic() + START_S
     while True:
         try:
-            with Qmp(control_of(folder), STARTING) as qmp:
+            with Qmp(control_of(folder), START_S) as qmp:
                 chardevs = qmp.ask("query-chardev")
             break
         except (FileNotFoundError, ConnectionError):  # not up yet, or gone again
